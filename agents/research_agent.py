@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
+from atlas_gym.agents.population.candidate import Candidate, Proposal
 from atlas_gym.agents.population.choice_statistics import ChoiceStatistics
 from atlas_gym.agents.population.island import Island
 from atlas_gym.agents.proposals import (
@@ -66,7 +66,7 @@ class ResearchAgent:
         self.styles = _styles(spec, chat, self.settings)
         self.messages = messages or {}
         self._message_styles: list[Style] = [MessageStyle(spec, "rewrite"), MessageStyle(spec, "diff")]
-        self._starts: dict[int, CandidateRecord] = {}
+        self._starts: dict[int, Candidate] = {}
         self._site_statistics = ChoiceStatistics()
         self._style_statistics = ChoiceStatistics()
 
@@ -75,7 +75,7 @@ class ResearchAgent:
         """Score of the best candidate folded so far; with several instances the mean of their best."""
         return sum(self._best.values()) / len(self._best) if self._best else None
 
-    def record(self, record: CandidateRecord) -> None:
+    def record(self, record: Candidate) -> None:
         """Fold one evaluated candidate into its island and the tallies."""
         new = Island(
             record.island, temperature=self.settings.temperature, radius=self.settings.cluster_radius,
@@ -89,13 +89,13 @@ class ResearchAgent:
             self._starts.setdefault(record.island, record)
         if record.origin == "agent":
             improved = self.improves(record)
-            self._site_statistics.add((record.style, record.hole), improved)
+            self._site_statistics.add((record.style, record.site), improved)
             self._style_statistics.add(record.style, improved)
         if record.score is not None:
             instance = record.island % self._instances
             self._best[instance] = max(record.score, self._best.get(instance, record.score))
 
-    def improves(self, record: CandidateRecord) -> bool:
+    def improves(self, record: Candidate) -> bool:
         """Whether a record is a program not seen before that beats its parent by the smallest gain that counts."""
         first = not record.is_copy and record.duplicate_of is None
         return first and record.gain is not None and record.gain > self.settings.min_gain
@@ -173,9 +173,7 @@ class ResearchAgent:
             )
         return options
 
-    def _parents(
-        self, island: Island, rng: np.random.Generator
-    ) -> tuple[CandidateRecord, CandidateRecord | None]:
+    def _parents(self, island: Island, rng: np.random.Generator) -> tuple[Candidate, Candidate | None]:
         """The program to change, and a worse one to show beside it."""
         if not self.settings.evolve:
             return self._starts[island.index], None
@@ -183,7 +181,7 @@ class ResearchAgent:
         return parent, island.choose_worse(parent, rng)
 
     def _choose(
-        self, island: Island, parent: CandidateRecord, count: int, rng: np.random.Generator
+        self, island: Island, parent: Candidate, count: int, rng: np.random.Generator
     ) -> tuple[Style, list[EditSite]]:
         """A style, and up to `count` of the sites it finds in the parent."""
         options = self.require_sites(parent.program, f"candidate {parent.id}", island.index)

@@ -116,14 +116,14 @@ class Recorder:
 def in_the_run() -> set[tuple[str, str]]:
     """What holds a program in the process of a run, from the engine's completion to the phase's pairs."""
     from atlas_gym.agents.engines.engine import Completion
-    from atlas_gym.agents.population.candidate import CandidateRecord
+    from atlas_gym.agents.population.candidate import Candidate
     from atlas_gym.evaluation import Evaluation
     from atlas_gym.trainers.data.pairs import PreferencePair
     from atlas_gym.trainers.loop.atlas import AtlasRun
     from atlas_gym.trainers.loop.config import load_config
     from atlas_gym.trainers.store.store import RunStore
 
-    recorder = Recorder((Completion, CandidateRecord, Evaluation, PreferencePair))
+    recorder = Recorder((Completion, Candidate, Evaluation, PreferencePair))
     with tempfile.TemporaryDirectory() as folder, RunStore(Path(folder)) as store:
         with recorder, AtlasRun(load_config(None, SMALL), store) as run:
             run.run()

@@ -24,7 +24,7 @@ Origin = Literal["seed", "agent", "supporter"]
 
 
 @dataclass(frozen=True)
-class CandidateRecord:
+class Candidate:
     """One evaluated program."""
 
     id: int
@@ -38,7 +38,7 @@ class CandidateRecord:
     """Who wrote it: the task (its start), the research agent, or a supporter."""
     style: str
     """Proposal style, for example ``edit_line``, or a supporter's kind of change; empty for seeds."""
-    hole: str
+    site: str
     """Label of the place that was rewritten, equal across programs that share the line's left side; may be
     empty."""
     parent_id: int | None
@@ -68,9 +68,7 @@ class CandidateRecord:
     diagnosis: str = ""
     """Where the score was lost, in the environment's words; empty unless the program ran."""
 
-    def judged(
-        self, outcome: Evaluation | CandidateRecord, duplicate_of: int | None = None
-    ) -> CandidateRecord:
+    def judged(self, outcome: Evaluation | Candidate, duplicate_of: int | None = None) -> Candidate:
         """The candidate with what came of its program, which may have been `duplicate_of` an earlier one's."""
         return replace(
             self, status=str(outcome.status), score=outcome.score, detail=outcome.detail,
@@ -105,7 +103,7 @@ class Proposal(Request):
     """Completions that were made without a model, at least ``n``; None if a model is to be asked."""
     style: str = ""
     """Name of the style that made it."""
-    hole: str = ""
+    site: str = ""
     """Label of the place that is rewritten."""
     parent_id: int = -1
     """Id of the parent candidate."""
@@ -113,9 +111,9 @@ class Proposal(Request):
     """The parent's score."""
     parent_key: str | None = None
     """The parent's normalised syntax tree, by which a copy is recognised."""
-    head: str = ""
+    prefix: str = ""
     """Program text before the completion; all of the parent for a ``diff``."""
-    tail: str = ""
+    suffix: str = ""
     """Program text after the completion."""
 
     def __post_init__(self) -> None:
@@ -128,27 +126,27 @@ class Proposal(Request):
         if self.stop == "program":
             return program_of(completion)
         if self.stop == "diff":
-            return patched(self.head, completion)
+            return patched(self.prefix, completion)
         text, _ = cut(completion, self.stop)
-        return self.head + text.rstrip() + self.tail
+        return self.prefix + text.rstrip() + self.suffix
 
-    def candidate(self, id: int, round: int, completion: str) -> CandidateRecord:
+    def candidate(self, id: int, round: int, completion: str) -> Candidate:
         """The candidate that the research agent's completion makes."""
         return self._made(id, round, completion, self.assemble(completion))
 
-    def taught(self, id: int, round: int, kind: str, completion: str) -> CandidateRecord:
+    def taught(self, id: int, round: int, kind: str, completion: str) -> Candidate:
         """The candidate that a supporter's completion of the prompt makes."""
         return replace(self.candidate(id, round, completion), origin="supporter", style=kind)
 
-    def patched(self, id: int, round: int, kind: str, program: str) -> CandidateRecord:
+    def patched(self, id: int, round: int, kind: str, program: str) -> Candidate:
         """A whole program that a supporter made of the same parent, without the prompt."""
         made = self._made(id, round, "", program)
-        return replace(made, origin="supporter", style=kind, hole="", prompt="")
+        return replace(made, origin="supporter", style=kind, site="", prompt="")
 
-    def _made(self, id: int, round: int, completion: str, program: str) -> CandidateRecord:
+    def _made(self, id: int, round: int, completion: str, program: str) -> Candidate:
         key = program_key(program)
-        return CandidateRecord(
-            id=id, round=round, island=self.island, origin="agent", style=self.style, hole=self.hole,
+        return Candidate(
+            id=id, round=round, island=self.island, origin="agent", style=self.style, site=self.site,
             parent_id=self.parent_id, prompt=self.prompt, completion=completion, program=program, program_key=key,
             parent_score=self.parent_score, is_copy=key == self.parent_key,
         )  # fmt: skip

@@ -19,7 +19,7 @@ from collections import deque
 
 import numpy as np
 
-from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.agents.population.clusters import RADIUS, Clusters, signature
 
 CAPACITY = 8
@@ -37,19 +37,19 @@ class Island:
         self.index = index
         self.round = round
         """Round of the latest record."""
-        self.failed: deque[CandidateRecord] = deque(maxlen=FAILED)
+        self.failed: deque[Candidate] = deque(maxlen=FAILED)
         """The latest programs that failed."""
         self._temperature = temperature
         self.clusters = Clusters(radius)
-        self.population: list[CandidateRecord] = []
+        self.population: list[Candidate] = []
         self.cluster_of: list[int] = []
         """The cluster of each of the population."""
-        self._parents: list[list[CandidateRecord]] = []
+        self._parents: list[list[Candidate]] = []
         """Of each cluster the best that may become parents, best first; no more than the population has room for."""
         self._keys: set[str] = set()
         self._scores: set[float] = set()
 
-    def add(self, record: CandidateRecord) -> bool:
+    def add(self, record: Candidate) -> bool:
         """Take a record in; returns whether it is a program that the island did not have."""
         self.round = max(self.round, record.round)
         if record.score is None or not record.passed:
@@ -65,7 +65,7 @@ class Island:
         self._keep(record, self.clusters.add(mark))
         return True
 
-    def _keep(self, record: CandidateRecord, cluster: int) -> None:
+    def _keep(self, record: Candidate, cluster: int) -> None:
         if cluster == len(self._parents):
             self._parents.append([])
         if len(record.program) > LONGEST_PARENT:
@@ -86,11 +86,11 @@ class Island:
         self.cluster_of = [number for _, _, number, _ in chosen]
 
     @property
-    def best(self) -> CandidateRecord | None:
+    def best(self) -> Candidate | None:
         """The best program that may become a parent."""
         return self.population[0] if self.population else None
 
-    def choose_parent(self, rng: np.random.Generator) -> CandidateRecord:
+    def choose_parent(self, rng: np.random.Generator) -> Candidate:
         """Draw a parent by score; the members of one cluster share its chances.
 
         Raises:
@@ -103,12 +103,12 @@ class Island:
         weights /= [self.cluster_of.count(cluster) for cluster in self.cluster_of]
         return self.population[int(rng.choice(len(weights), p=weights / weights.sum()))]
 
-    def choose_worse(self, parent: CandidateRecord, rng: np.random.Generator) -> CandidateRecord | None:
+    def choose_worse(self, parent: Candidate, rng: np.random.Generator) -> Candidate | None:
         """Draw a member that scores lower than ``parent``, None if there is none."""
         worse = [record for record in self.population if record.value < parent.value]
         return worse[int(rng.integers(len(worse)))] if worse else None
 
 
-def _rank(record: CandidateRecord) -> tuple[float, int]:
+def _rank(record: Candidate) -> tuple[float, int]:
     """Sorts the best first, the earliest of equals."""
     return -record.value, record.id

@@ -18,16 +18,16 @@ def site_of(proposal: Proposal, program: str) -> EditSite | None:
     """
     if proposal.stop not in ("line", "function") or not proposal.prompt:
         return None
-    end = len(program) - len(proposal.tail)
-    start = len(proposal.head)
-    if not program.startswith(proposal.head):  # a rewritten function's head has blank lines of its own
-        signature = proposal.head.rpartition("\n")[2]
+    end = len(program) - len(proposal.suffix)
+    start = len(proposal.prefix)
+    if not program.startswith(proposal.prefix):  # a rewritten function's head has blank lines of its own
+        signature = proposal.prefix.rpartition("\n")[2]
         if proposal.style != "rewrite" or signature not in program:
             return None
         start = program.rfind(signature) + len(signature)
-    if start > end or not program.endswith(proposal.tail):
+    if start > end or not program.endswith(proposal.suffix):
         return None
-    return EditSite(proposal.hole, start, end, proposal.stop)
+    return EditSite(proposal.site, start, end, proposal.stop)
 
 
 def completion_of(proposal: Proposal, program: str) -> str | None:

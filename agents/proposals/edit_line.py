@@ -47,7 +47,9 @@ def _right_side(node: ast.stmt) -> ast.expr | None:
         return node.iter if node.body[0].lineno > node.lineno else None
     if node.end_lineno != node.lineno:
         return None
+    if not isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Return):
+        return None
     unpacks = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple)
     if unpacks and isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
         return None  # `K, d = context.shape`: a fact, not a choice
-    return node.value if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Return) else None
+    return node.value

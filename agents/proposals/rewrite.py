@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from atlas_gym.agents.engines.engine import Stop
-from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
+from atlas_gym.agents.population.candidate import Candidate, Proposal
 from atlas_gym.agents.proposals.source import Source
 from atlas_gym.agents.proposals.style import EditSite, Showing, Style, versions
 from atlas_gym.envs.episode import code_block
@@ -68,7 +68,7 @@ class Rewrite(Style):
             return []
         return [EditSite("whole function", *source.place(source.function), stop="function")]
 
-    def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
+    def propose(self, parent: Candidate, site: EditSite, showing: Showing) -> Proposal:
         """Prompt: a chat message and the answer's beginning, or the versions so far and ``f_v2``'s
         signature."""
         source = Source.of(parent.program, self.spec.function)
@@ -94,13 +94,13 @@ class MessageStyle(Style):
         """The whole program."""
         return [EditSite("whole program", 0, len(program), _ASKED[self.name][0])]
 
-    def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
+    def propose(self, parent: Candidate, site: EditSite, showing: Showing) -> Proposal:
         """Prompt: one message of the user."""
         prompt = _task_message(self.spec, parent, showing, _ASKED[self.name][1])
-        return self.asked(parent, site, prompt, head=parent.program if site.stop == "diff" else "")
+        return self.asked(parent, site, prompt, prefix=parent.program if site.stop == "diff" else "")
 
 
-def _task_message(spec: ProgramTask, parent: CandidateRecord, showing: Showing, request: str) -> str:
+def _task_message(spec: ProgramTask, parent: Candidate, showing: Showing, request: str) -> str:
     """A chat message: the task, what is known, a worse program, the parent, and what is asked for."""
     parts = [spec.description]
     if showing.notes:
@@ -110,6 +110,6 @@ def _task_message(spec: ProgramTask, parent: CandidateRecord, showing: Showing, 
     return "\n\n".join([*parts, _scored(parent), request])
 
 
-def _scored(record: CandidateRecord) -> str:
+def _scored(record: Candidate) -> str:
     score = "" if record.score is None else f" (score {record.score:.4f})"
     return f"A program{score}:\n{code_block(record.program)}"

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from atlas_gym.agents.engines.engine import Stop
-from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
+from atlas_gym.agents.population.candidate import Candidate, Proposal
 from atlas_gym.agents.proposals.source import Source
 
 
@@ -47,7 +47,7 @@ class EditSite:
 class Showing:
     """What a prompt shows besides the parent."""
 
-    worse: CandidateRecord | None = None
+    worse: Candidate | None = None
     """A program with a lower score, shown before the parent."""
     notes: Sequence[str] = ()
     """Facts about the task (observed statistics, a supporter's critique), one comment line each."""
@@ -68,7 +68,7 @@ class Style(ABC):
         """Places of ``program`` that can be rewritten; none for text the style cannot handle."""
 
     @abstractmethod
-    def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
+    def propose(self, parent: Candidate, site: EditSite, showing: Showing) -> Proposal:
         """Ask for a new text at ``site``, one of ``sites(parent.program)``."""
 
     def write(self, proposal: Proposal, n: int, rng: np.random.Generator) -> tuple[str, ...] | None:
@@ -76,12 +76,12 @@ class Style(ABC):
         return None
 
     def asked(
-        self, parent: CandidateRecord, site: EditSite, prompt: str, head: str = "", tail: str = ""
+        self, parent: Candidate, site: EditSite, prompt: str, prefix: str = "", suffix: str = ""
     ) -> Proposal:
         """The proposal of this style for a parent's site; the other arguments are the proposal's fields."""
         return Proposal(
-            prompt=prompt, stop=site.stop, avoid=site.avoid, head=head, tail=tail, style=self.name, hole=site.label,
-            parent_id=parent.id, parent_score=parent.score, parent_key=parent.program_key,
+            prompt=prompt, stop=site.stop, avoid=site.avoid, prefix=prefix, suffix=suffix, style=self.name,
+            site=site.label, parent_id=parent.id, parent_score=parent.score, parent_key=parent.program_key,
         )  # fmt: skip
 
 
@@ -104,11 +104,11 @@ class PartStyle(Style):
     def places(self, source: Source) -> list[EditSite]:
         """The same for a parsed program."""
 
-    def propose(self, parent: CandidateRecord, site: EditSite, showing: Showing) -> Proposal:
+    def propose(self, parent: Candidate, site: EditSite, showing: Showing) -> Proposal:
         """Prompt: the versions so far, then ``f_v2`` up to the site."""
         source = Source.of(parent.program, self.function)
-        head, tail = source.program[: site.start], source.program[site.end :]
-        return self.asked(parent, site, self.prompt(source, site, showing), head, tail)
+        prefix, suffix = source.program[: site.start], source.program[site.end :]
+        return self.asked(parent, site, self.prompt(source, site, showing), prefix, suffix)
 
     def prompt(self, source: Source, site: EditSite, showing: Showing) -> str:
         """What the model continues at the site."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import Field
 
-from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.agents.proposals.constants import constants
 from atlas_gym.agents.proposals.source import Source
 from atlas_gym.agents.proposals.style import EditSite
@@ -66,9 +66,9 @@ class ExplorationRequest(SupporterRequest):
 
     task: ProgramTask
     """What programs are for: in words, with the traits and hints that its author declares."""
-    parent: CandidateRecord
+    parent: Candidate
     """The agent's program that is to be criticised and patched, and what came of it."""
-    failures: Sequence[CandidateRecord] = ()
+    failures: Sequence[Candidate] = ()
     """Recent failures of the same island or prompt, newest last."""
     tried: Set[str] = frozenset()
     """Program keys that need not be proposed again; may be many, so only asked whether it has one."""

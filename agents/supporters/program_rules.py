@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.agents.proposals.constants import Constant, ConstantRole, constants
 from atlas_gym.agents.proposals.source import Source, Splice
 
@@ -31,7 +31,7 @@ class Case:
     """What its task declares (`ProgramTask.traits`)."""
     metrics: Mapping[str, float]
     """The environment's measurements of it."""
-    failures: Sequence[CandidateRecord]
+    failures: Sequence[Candidate]
     """Recent failures of programs like it: rules that answer them come first."""
     rng: np.random.Generator
     """The consultation's random stream."""

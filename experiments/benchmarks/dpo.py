@@ -40,7 +40,7 @@ from atlas_gym import make_task
 from atlas_gym.agents.models.adapters import WEIGHTS
 from atlas_gym.agents.models.loading import resolve_model
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
-from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.agents.proposals.edit_line import EditLine
 from atlas_gym.agents.proposals.style import Showing
 from atlas_gym.arguments import Parser
@@ -195,12 +195,12 @@ def make_pairs(prompts: int, pairs: int, sites: int = 1) -> list[PreferencePair]
     for number in range(prompts):
         if number % sites == 0:
             worse, parent = (variant(spec.starts["named"], int(rng.integers(5, 200))) for _ in range(2))
-        holes = style.sites(parent.program)
-        hole, ids = holes[number % len(holes)], (2 * pairs * number, 2 * pairs * number + 1)
-        prompt = style.propose(parent, hole, Showing(worse=worse)).prompt
+        places = style.sites(parent.program)
+        site, ids = places[number % len(places)], (2 * pairs * number, 2 * pairs * number + 1)
+        prompt = style.propose(parent, site, Showing(worse=worse)).prompt
         good, bad = _completions(parent.program, rng)
         made += [
-            PreferencePair(prompt, good[i], bad[i], "failed", 1.0, *ids, hole.label) for i in range(pairs)
+            PreferencePair(prompt, good[i], bad[i], "failed", 1.0, *ids, site.label) for i in range(pairs)
         ]
     return made
 
@@ -213,7 +213,7 @@ def _completions(program: str, rng: np.random.Generator) -> tuple[list[str], lis
     return good, [f" ({side} * {rng.integers(2, 100)}\n" for side in drawn[4:]]
 
 
-def variant(start: str, window: int) -> CandidateRecord:
+def variant(start: str, window: int) -> Candidate:
     """The starting program with another window, as an island would hold it."""
     return parent_of(start.replace("window = 50", f"window = {window}"), -0.16)
 

@@ -152,8 +152,8 @@ def make_lines(go: int, copies: bool = False) -> list[Proposal]:
         # The number stands at the beginning of the prompt: nothing behind it is shared with another go.
         windows = (1000 * shift + 10 * go + index for shift in (1, 2))
         parent, worse = (variant(spec.starts["named"], window) for window in windows)
-        hole = style.sites(parent.program)[index]
-        proposal = style.propose(parent, hole, Showing(worse=worse))
+        site = style.sites(parent.program)[index]
+        proposal = style.propose(parent, site, Showing(worse=worse))
         avoid = None if copies else proposal.avoid
         requests.append(Proposal(proposal.prompt, 8, avoid=avoid, seed=index))
     return requests

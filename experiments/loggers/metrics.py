@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from statistics import fmean
 from typing import Any
 
-from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.agents.population.clusters import Clusters, signature
 from atlas_gym.evaluation import Status
 from atlas_gym.trainers.data.comparison import Comparison
@@ -36,7 +36,7 @@ class ClusterFold:
         self.clusters = Clusters(radius)
         self._of: dict[str, int | None] = {}
 
-    def cluster_of(self, record: CandidateRecord) -> int | None:
+    def cluster_of(self, record: Candidate) -> int | None:
         """The cluster of a candidate's program; None if it did not pass or cannot be parsed here."""
         if not record.passed or record.program_key is None:
             return None
@@ -66,7 +66,7 @@ class Progress:
         self._islands: dict[int, float] = {}
         self._reached: dict[int, set[int]] = {}
 
-    def evaluations(self, records: Iterable[CandidateRecord]) -> Iterator[Row]:
+    def evaluations(self, records: Iterable[Candidate]) -> Iterator[Row]:
         """A row for every different program that was evaluated: its score, and the best and the mean so far of
         these records."""
         scores: list[float] = []
@@ -82,7 +82,7 @@ class Progress:
                 row["score/mean"] = sum(scores) / len(scores)
             yield row
 
-    def _take(self, record: CandidateRecord) -> None:
+    def _take(self, record: Candidate) -> None:
         self._evaluations += record.duplicate_of is None
         if record.score is None:
             return
@@ -244,6 +244,6 @@ def _spent(store: RunStore) -> Row:
     }
 
 
-def _held_out(store: RunStore, record: CandidateRecord) -> float | None:
+def _held_out(store: RunStore, record: Candidate) -> float | None:
     scores = (store.held_out(held_out_key(record, store.instances)) or {}).get("scores")
     return sum(scores) / len(scores) if scores else None

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.experiments.loggers.metrics import (
     Progress,
     Row,
@@ -137,7 +137,7 @@ class WandbObserver(Observer):
 _COLUMNS = ["id", "round", "island", "origin", "score", "changed_since_start", "program"]
 
 
-def _table_row(record: CandidateRecord, start: CandidateRecord) -> list[Any]:
+def _table_row(record: Candidate, start: Candidate) -> list[Any]:
     """A program of the table `best_programs`, with a unified diff against the starting program."""
     before, after = start.program.splitlines(), record.program.splitlines()
     changed = difflib.unified_diff(before, after, "start", f"program {record.id}", lineterm="", n=1)

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.trainers.loop.confirmation import HeldOutGap, held_out_gap
 from atlas_gym.trainers.loop.control import FOLDER
 from atlas_gym.trainers.store.plain import read_mapping
@@ -50,20 +50,20 @@ class RunData:
     """Calls of supporters, in order; see `CALLS_SHOWN`."""
     held_out: Mapping[str, Mapping[str, Any]]
     """Confirmation of initial and best programs by `held_out_key`, where there is one yet."""
-    ends: tuple[tuple[CandidateRecord, CandidateRecord], ...]
+    ends: tuple[tuple[Candidate, Candidate], ...]
     """Initial and best program of each instance of the task."""
-    top: tuple[CandidateRecord, ...]
+    top: tuple[Candidate, ...]
     """The best programs, see `RunStore.best_candidates`."""
     instances: int = 1
     """Instances of the task that the islands have, in turn."""
 
     @property
-    def best(self) -> CandidateRecord | None:
+    def best(self) -> Candidate | None:
         """The best program, if one has been scored."""
         return self.top[0] if self.top else None
 
     @property
-    def initial(self) -> CandidateRecord | None:
+    def initial(self) -> Candidate | None:
         """The program that the best one's island started from."""
         return next((start for start, best in self.ends if self.best and best.id == self.best.id), None)
 
@@ -118,7 +118,7 @@ class RunData:
         """Whether the run has come to its end: its best program is confirmed on held-out seeds."""
         return bool(self._confirmation(self.best))
 
-    def everything(self) -> Iterator[CandidateRecord]:
+    def everything(self) -> Iterator[Candidate]:
         """Every candidate with its texts, by id."""
         with RunStore.open_readonly(self.folder) as store:
             yield from store.candidates()
@@ -132,18 +132,18 @@ class RunData:
             value = value[part]
         return value
 
-    def held_out_scores(self, record: CandidateRecord | None) -> list[float]:
+    def held_out_scores(self, record: Candidate | None) -> list[float]:
         """A program's scores on the held-out seeds; empty if it was not confirmed."""
         return list(self._confirmation(record).get("scores", ()))
 
-    def held_out_gap(self, record: CandidateRecord) -> HeldOutGap | None:
+    def held_out_gap(self, record: Candidate) -> HeldOutGap | None:
         """A program's training score against its held-out scores; None if it was not confirmed."""
         if record.score is None:
             return None
         failed = len(self._confirmation(record).get("failed", ()))
         return held_out_gap(record.score, self.held_out_scores(record), failed)
 
-    def _confirmation(self, record: CandidateRecord | None) -> Mapping[str, Any]:
+    def _confirmation(self, record: Candidate | None) -> Mapping[str, Any]:
         if record is None or record.program_key is None:
             return {}
         return self.held_out.get(held_out_key(record, self.instances), {})

@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.experiments.report import tables
 from atlas_gym.experiments.report.comparison import group_runs
 from atlas_gym.experiments.report.data import RunData, intelligible, read_run
@@ -123,7 +123,7 @@ def _run(run: RunData) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _program(run: RunData, record: CandidateRecord) -> dict[str, Any]:
+def _program(run: RunData, record: Candidate) -> dict[str, Any]:
     start = next(
         (first for first, _ in run.ends if first.island % run.instances == record.island % run.instances),
         record,

@@ -2,7 +2,7 @@
 
 import itertools
 
-from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.program_text import program_key
 from tests.agents.proposals.programs import ORDINARY
 
@@ -17,7 +17,7 @@ def record(program=ORDINARY, score=-0.5, *, round=0, island=0, origin="agent", *
         "island": island,
         "origin": origin,
         "style": "edit_line",
-        "hole": "window =",
+        "site": "window =",
         "parent_id": None,
         "prompt": "",
         "completion": "",
@@ -26,7 +26,7 @@ def record(program=ORDINARY, score=-0.5, *, round=0, island=0, origin="agent", *
         "status": "ok" if score is not None else "error",
         "score": score,
     }
-    return CandidateRecord(**values | changes)
+    return Candidate(**values | changes)
 
 
 def windowed(window, score, **changes):

@@ -14,7 +14,7 @@ def agent(settings=None, *, seed=0, islands=3):
     """An agent whose islands hold the ordinary program."""
     made = ResearchAgent(ARMS, settings, seed=seed)
     for island in range(islands):
-        made.record(windowed(50, -0.5, island=island, origin="seed", style="", hole=""))
+        made.record(windowed(50, -0.5, island=island, origin="seed", style="", site=""))
     return made
 
 
@@ -48,15 +48,15 @@ def test_proposals_depend_on_their_labels_and_the_records_only():
     assert len(seeds) == 2 * 2 * 2 * 3
 
 
-def test_holes_that_pay_are_chosen_more_often():
+def test_sites_that_pay_are_chosen_more_often():
     made = agent(islands=1)
     for step in range(40):
-        made.record(windowed(100 + step, -0.4, hole="lam =", parent_score=-0.5, round=1))
-        for hole in ("window =", "scores =", "total ="):
-            made.record(windowed(500 + step, -0.6, hole=hole, parent_score=-0.5, round=1))
-    holes = [made.propose(round, [0], 1)[0].hole for round in range(150)]
-    assert holes.count("lam =") > 75
-    assert len(set(holes)) > 3
+        made.record(windowed(100 + step, -0.4, site="lam =", parent_score=-0.5, round=1))
+        for site in ("window =", "scores =", "total ="):
+            made.record(windowed(500 + step, -0.6, site=site, parent_score=-0.5, round=1))
+    sites = [made.propose(round, [0], 1)[0].site for round in range(150)]
+    assert sites.count("lam =") > 75
+    assert len(set(sites)) > 3
 
 
 def test_copies_duplicates_and_tiny_gains_are_no_improvements():
@@ -88,7 +88,7 @@ def test_the_sites_of_one_parent_share_an_islands_samples():
     parts = made.propose(1, [0], 8, sites=3)
     assert [part.n for part in parts] == [3, 3, 2]
     assert replace(parts[0], n=8) == whole  # one site is asked as ever
-    assert len({part.hole for part in parts}) == len({part.seed for part in parts}) == 3
+    assert len({part.site for part in parts}) == len({part.seed for part in parts}) == 3
     assert {part.parent_id for part in parts} == {whole.parent_id}
     everywhere = made.propose(1, [0], 50, sites=50)
     assert sum(part.n for part in everywhere) == 50
@@ -131,7 +131,7 @@ def test_an_agent_is_rebuilt_by_replaying_its_records():
             text = f" {round}" if proposal.texts is None else proposal.texts[0]
             origins = {
                 "style": proposal.style,
-                "hole": proposal.hole,
+                "site": proposal.site,
                 "parent_score": proposal.parent_score,
             }
             score = -0.5 + (round * 7 + sample * 3) % 11 / 100
@@ -199,7 +199,7 @@ def test_styles_that_make_no_sense_are_refused(styles):
 def test_without_evolution_the_start_is_the_only_parent():
     made = agent(AgentSettings(evolve=False))
     for step in range(20):
-        made.record(windowed(10 + step, -0.1, hole="window =", parent_score=-0.5, round=1 + step))
+        made.record(windowed(10 + step, -0.1, site="window =", parent_score=-0.5, round=1 + step))
     for proposal in made.propose(30, range(3), 4):
         assert proposal.parent_score == -0.5
         assert proposal.assemble(proposal.avoid) == ORDINARY

@@ -16,7 +16,7 @@ from atlas_gym.seeding import stream
 _LEARNS = " np.linalg.solve(np.eye(d) + history.contexts.T @ history.contexts, history.contexts.T @ history.rewards)\n"
 
 MENU = (_LEARNS, " context[0]\n", " 0\n", " 1 +\n")
-"""For each hole of the bandit's start `scratch` one at least that runs, and one at least that does not."""
+"""For each site of the bandit's start `scratch` one at least that runs, and one at least that does not."""
 
 _READ = 200
 """Of a prompt only this many characters at its end are read: enough to tell prompts apart, and quick."""

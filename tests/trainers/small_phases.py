@@ -9,7 +9,7 @@ from atlas_gym.trainers.dpo.settings import GateSettings, PhaseSettings
 
 PROMPTS = ["window =", "lam =", "def f(x):\n    y =", "scores = base +", "alpha ="]
 PAIRS = [
-    PreferencePair(prompt, good, bad, "score", 0.1, 2 * i, 2 * i + 1, "hole")
+    PreferencePair(prompt, good, bad, "score", 0.1, 2 * i, 2 * i + 1, "site")
     for i, (prompt, good, bad) in enumerate(
         (prompt, f" {k}\n", f" x{k}(\n") for prompt in PROMPTS for k in range(4)
     )

@@ -64,7 +64,7 @@ def test_base_model_and_policies_answer_the_same_questions_on_instances_that_not
     _, pairs, _, exams, _ = contents(whole[0])
     answers = [exams[phase]["answers"] for phase in (0, 1, 2)]
     asked = [
-        [(answer["instance"], answer["hole"], len(answer["samples"])) for answer in own] for own in answers
+        [(answer["instance"], answer["site"], len(answer["samples"])) for answer in own] for own in answers
     ]
     assert asked[0] == asked[1] == asked[2]
     assert [number for number, _, _ in asked[0]] == [0, 0, 1, 1]

@@ -120,7 +120,7 @@ def test_off_leaves_patches_without_a_prompt_and_no_lessons(config, tmp_path):
     run(replace(config, rounds=1, start="inlined"), tmp_path)
     patches = [c for c in contents(tmp_path)[0] if c.origin == "supporter"]
     assert patches
-    assert {(c.prompt, c.completion, c.hole) for c in patches} == {("", "", "")}
+    assert {(c.prompt, c.completion, c.site) for c in patches} == {("", "", "")}
     assert lessons(tmp_path) == []
 
 

@@ -28,7 +28,7 @@ from tests.trainers.samples import PROPOSAL, RECORD, parts
 SAMPLES = 4
 WORTH = {"default": [0.04, 0.02, None, -3.0], "reference": [0.01, None, None, None]}
 """What each policy's programs gain over their parent; None: the program fails."""
-OTHER = replace(PROPOSAL, hole="lam =", prompt="another prompt")
+OTHER = replace(PROPOSAL, site="lam =", prompt="another prompt")
 
 
 class Backend:
@@ -68,7 +68,7 @@ def store(tmp_path):
     with RunStore(tmp_path) as store:
         start = replace(RECORD, id=0, round=0, origin="seed", parent_id=None, prompt="", program_key="start")
         store.add_round(0, [start], {})
-        records = [RECORD, replace(RECORD, id=8, island=3, hole="lam =", prompt="another prompt")]
+        records = [RECORD, replace(RECORD, id=8, island=3, site="lam =", prompt="another prompt")]
         store.add_round(1, records, {}, [PROPOSAL, replace(OTHER, island=3)])
         yield store
 
@@ -93,7 +93,7 @@ def tuning(store, **settings):
 
 
 def pair(record):
-    return PreferencePair(record.prompt, " 1\n", " 2\n", "score", 0.1, record.id, 99, record.hole)
+    return PreferencePair(record.prompt, " 1\n", " 2\n", "score", 0.1, record.id, 99, record.site)
 
 
 def test_the_score_of_a_policy_is_the_mean_worth_of_its_fresh_programs(store):

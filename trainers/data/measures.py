@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import Candidate
 
 T = TypeVar("T")
 
@@ -32,11 +32,11 @@ class Answer:
     """Its score less its parent's, None unless it passed."""
 
 
-Outcome = CandidateRecord | Answer
+Outcome = Candidate | Answer
 """What is counted of a candidate, and enough to keep of one that enters nothing."""
 
 
-def counts(records: Sequence[CandidateRecord], margin: float) -> dict[str, Any]:
+def counts(records: Sequence[Candidate], margin: float) -> dict[str, Any]:
     """What is counted of a unit's candidates, as plain values.
 
     Args:
@@ -55,7 +55,7 @@ def counts(records: Sequence[CandidateRecord], margin: float) -> dict[str, Any]:
     }
 
 
-def measurements(records: Sequence[CandidateRecord], errors: Sequence[str]) -> dict[str, float]:
+def measurements(records: Sequence[Candidate], errors: Sequence[str]) -> dict[str, float]:
     """What an inspector compares policies by: shares, and the mean of each error metric over what passed.
 
     Args:
@@ -73,7 +73,7 @@ def measurements(records: Sequence[CandidateRecord], errors: Sequence[str]) -> d
     return found
 
 
-def mean_gain(group: Sequence[CandidateRecord]) -> float:
+def mean_gain(group: Sequence[Candidate]) -> float:
     """Mean gain over the parent of one prompt's answers, each between 0 (also for a failure) and `GAIN_CLIP`."""
     return fmean(min(max(0.0, r.gain), GAIN_CLIP) if r.passed and r.gain is not None else 0.0 for r in group)
 
@@ -83,7 +83,7 @@ def is_new(record: Outcome) -> bool:
     return record.passed and not record.is_copy
 
 
-def distinct_programs(records: Iterable[CandidateRecord]) -> set[str | None]:
+def distinct_programs(records: Iterable[Candidate]) -> set[str | None]:
     """Keys of the new programs, each once."""
     return {record.program_key for record in records if is_new(record)}
 

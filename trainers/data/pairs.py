@@ -29,7 +29,7 @@ from typing import get_args
 
 import numpy as np
 
-from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.trainers.data.measures import grouped
 from atlas_gym.trainers.data.pair_selection import Cap, Selection
 from atlas_gym.trainers.data.settings import MARGIN, REPAIRS, SHARES, Kind, PairSettings
@@ -56,17 +56,17 @@ class PreferencePair:
     """Candidate of the chosen completion."""
     rejected_id: int
     """Candidate of the rejected completion."""
-    hole: str
+    site: str
     """Label of the edited place."""
 
 
 def build_pairs(
-    records: Sequence[CandidateRecord],
+    records: Sequence[Candidate],
     settings: PairSettings,
     rng: np.random.Generator,
     *,
-    scale: Callable[[CandidateRecord], Hashable] = lambda record: 0,
-    parent_text: Callable[[CandidateRecord], str | None] = lambda record: None,
+    scale: Callable[[Candidate], Hashable] = lambda record: 0,
+    parent_text: Callable[[Candidate], str | None] = lambda record: None,
     rejected_before: Mapping[int, int] | None = None,
     fresh_from: int = 0,
 ) -> list[PreferencePair]:
@@ -103,7 +103,7 @@ def build_pairs(
     return selected + selection.take(others, settings.count - len(selected), rng)
 
 
-def why_no_pairs(records: Sequence[CandidateRecord], settings: PairSettings) -> str:
+def why_no_pairs(records: Sequence[Candidate], settings: PairSettings) -> str:
     """In words, why a phase has nothing to train on."""
     passed = [record for record in records if record.passed]
     improving = sum(_improves(record) for record in passed)
@@ -115,9 +115,9 @@ def why_no_pairs(records: Sequence[CandidateRecord], settings: PairSettings) -> 
 
 
 def _pool(
-    records: Sequence[CandidateRecord],
+    records: Sequence[Candidate],
     scales: Mapping[int, Hashable],
-    parent_text: Callable[[CandidateRecord], str | None],
+    parent_text: Callable[[Candidate], str | None],
     settings: PairSettings,
     before: Mapping[int, int],
 ) -> list[PreferencePair]:
@@ -131,7 +131,7 @@ def _pool(
             if worn or poor or not _comparable(good, bad, settings.length_ratio):
                 continue
             pair = PreferencePair(
-                good.prompt, good.completion, bad.completion, kind, good.value - bad.value, good.id, bad.id, good.hole
+                good.prompt, good.completion, bad.completion, kind, good.value - bad.value, good.id, bad.id, good.site
             )  # fmt: skip
             # The same two texts of one prompt can come up in several kinds and from several candidates.
             pairs.setdefault((pair.prompt, pair.chosen, pair.rejected), pair)
@@ -139,7 +139,7 @@ def _pool(
 
 
 def _thresholds(
-    records: Sequence[CandidateRecord], scales: Mapping[int, Hashable], quantile: float
+    records: Sequence[Candidate], scales: Mapping[int, Hashable], quantile: float
 ) -> dict[Hashable, float]:
     """By scale, the quantile of the passed scores."""
     found: dict[Hashable, float] = {}
@@ -150,10 +150,10 @@ def _thresholds(
 
 
 def _combinations(
-    members: Sequence[CandidateRecord],
+    members: Sequence[Candidate],
     settings: PairSettings,
-    parent_text: Callable[[CandidateRecord], str | None],
-) -> Iterator[tuple[Kind, CandidateRecord, CandidateRecord]]:
+    parent_text: Callable[[Candidate], str | None],
+) -> Iterator[tuple[Kind, Candidate, Candidate]]:
     """(kind, chosen, rejected) among one prompt's candidates, the most telling kind of two texts first."""
     passed = sorted((m for m in members if m.passed), key=lambda m: (-m.value, m.id))
     failed = [m for m in members if not m.passed]
@@ -172,7 +172,7 @@ def _combinations(
         yield from (("failed", a, b) for a in passed if not a.is_copy for b in failed)
 
 
-def _parent(record: CandidateRecord, text: str | None) -> CandidateRecord | None:
+def _parent(record: Candidate, text: str | None) -> Candidate | None:
     """The parent's own text as an answer to the same prompt, if there is such a text."""
     if text is None or record.parent_id is None:
         return None
@@ -183,17 +183,17 @@ def _parent(record: CandidateRecord, text: str | None) -> CandidateRecord | None
     )  # fmt: skip
 
 
-def _improves(record: CandidateRecord) -> bool:
+def _improves(record: Candidate) -> bool:
     parent = record.parent_score
     return not record.is_copy and parent is not None and record.value > parent + MARGIN
 
 
-def _stands_still(record: CandidateRecord) -> bool:
+def _stands_still(record: Candidate) -> bool:
     """Whether it is its parent again, in the same words or with exactly the same score."""
     return record.is_copy or record.value == record.parent_score
 
 
-def _comparable(a: CandidateRecord, b: CandidateRecord, length_ratio: float) -> bool:
+def _comparable(a: Candidate, b: Candidate, length_ratio: float) -> bool:
     """Whether two completions make different programs and are of about the same length."""
     texts = a.completion.strip(), b.completion.strip()
     short, long = sorted(map(len, texts))
@@ -204,18 +204,18 @@ def _comparable(a: CandidateRecord, b: CandidateRecord, length_ratio: float) -> 
 
 def _selection(
     pool: Sequence[PreferencePair],
-    records: Sequence[CandidateRecord],
+    records: Sequence[Candidate],
     scales: Mapping[int, Hashable],
     settings: PairSettings,
     before: Mapping[int, int],
     fresh_from: int,
 ) -> Selection[PreferencePair]:
     """The caps, and the strength of a pair: how far its gains' ranks lie apart, times the size of the chosen one's."""
-    sites = len({pair.hole for pair in pool})
-    per_site = max(settings.per_hole, math.ceil(settings.count / max(1, sites)))
+    sites = len({pair.site for pair in pool})
+    per_site = max(settings.per_site, math.ceil(settings.count / max(1, sites)))
     caps: list[Cap[PreferencePair]] = [
         Cap(lambda pair: pair.prompt, settings.per_prompt, wear=0.0, different=settings.prompts),
-        Cap(lambda pair: pair.hole, per_site, wear=1.0 / per_site),
+        Cap(lambda pair: pair.site, per_site, wear=1.0 / per_site),
         Cap(lambda pair: pair.chosen.strip(), settings.per_text),
         Cap(lambda pair: pair.rejected.strip(), settings.per_text),
         Cap(lambda pair: _is_number(pair.chosen) or None, int(settings.numbers * settings.count), wear=0.0),

@@ -12,12 +12,12 @@ from concurrent.futures import Future
 from dataclasses import replace
 
 from atlas_gym.agents.engines.engine import Completion, Engine, OnCompletion
-from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
+from atlas_gym.agents.population.candidate import Candidate, Proposal
 from atlas_gym.evaluation import Evaluation, InfrastructureError, Pool, Task
 from atlas_gym.program_text import program_key
 from atlas_gym.trainers.store.store import RunStore
 
-Pending = tuple[CandidateRecord, "Future[Evaluation] | None"]
+Pending = tuple[Candidate, "Future[Evaluation] | None"]
 """A candidate, and its evaluation under way; None if the outcome of its program is recorded already."""
 
 
@@ -62,12 +62,12 @@ class ProgramCache:
         """Syntax trees of everything recorded on an island's task; a view that keeps up with the run."""
         return self._first[self.instance(island)].keys()
 
-    def recorded(self, key: str | None, island: int = 0) -> CandidateRecord | None:
+    def recorded(self, key: str | None, island: int = 0) -> Candidate | None:
         """The first candidate with this syntax tree that is recorded on an island's task."""
         first = None if key is None else self._first[self.instance(island)].get(key)
         return None if first is None else self._store.candidate(first)
 
-    def record(self, candidate: CandidateRecord) -> None:
+    def record(self, candidate: Candidate) -> None:
         """Remember a recorded candidate's outcome."""
         if candidate.program_key is not None:
             instance = self.instance(candidate.island)
@@ -98,7 +98,7 @@ def write(
         generator().stream(requests, lambda place, *rest: on_completion(asked[place], *rest))
 
 
-def again(proposal: Proposal, island: int, parent: CandidateRecord) -> Proposal:
+def again(proposal: Proposal, island: int, parent: Candidate) -> Proposal:
     """A proposal that is asked once more, for a measurement, by the model."""
     if parent.score is None:
         raise ValueError(f"candidate {parent.id} has no score, so it cannot be a parent")
@@ -109,7 +109,7 @@ def again(proposal: Proposal, island: int, parent: CandidateRecord) -> Proposal:
 
 def fresh_samples(
     generator: Engine, cache: ProgramCache, proposals: Sequence[Proposal], n: int, seeds: Sequence[int]
-) -> list[list[CandidateRecord]]:
+) -> list[list[Candidate]]:
     """Sample and evaluate `n` completions of each proposal, one group a proposal. Always the policy writes.
 
     A sample that the machine failed to evaluate is left out of its group; `InfrastructureError` if that leaves
@@ -135,13 +135,13 @@ def fresh_samples(
     return [judged([pending[i, j] for j in range(n)], cache) for i in range(len(proposals))]
 
 
-def judged(group: Sequence[Pending], cache: ProgramCache) -> list[CandidateRecord]:
+def judged(group: Sequence[Pending], cache: ProgramCache) -> list[Candidate]:
     """The outcomes of a group, waited for; what the machine failed to evaluate is left out.
 
     Raises:
         InfrastructureError: nothing is left.
     """
-    found: list[CandidateRecord] = []
+    found: list[Candidate] = []
     for place, (candidate, evaluation) in enumerate(group, start=1):
         try:
             known = cache.recorded(candidate.program_key, candidate.island) if evaluation is None else None

@@ -48,7 +48,7 @@ class PairSettings:
     """Pairs of one prompt, at most. Packing makes further pairs of a prompt nearly free."""
     prompts: int = 64
     """Distinct prompts, at most: they are what a packed phase spends its time on, not the pairs."""
-    per_hole: int = 48
+    per_site: int = 48
     """Pairs whose edit is at the same site, at most; more where there are too few sites to fill `count` with (a style
     that rewrites whole functions has one)."""
     per_text: int = 6
@@ -56,7 +56,7 @@ class PairSettings:
     it."""
 
     def __post_init__(self) -> None:
-        bounds = {"at least 1": "count per_prompt prompts per_hole per_text", "at least 0": "reuse"}
+        bounds = {"at least 1": "count per_prompt prompts per_site per_text", "at least 0": "reuse"}
         require(self, bounds | {"in [0, 1]": "chosen_quantile numbers"})
         if self.length_ratio != 0.0 and not self.length_ratio >= 1.0:
             raise ValueError("length_ratio must be at least 1, or 0 for any lengths")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import fmean, variance
 from typing import Any
 
-from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.evaluation import Pool
 from atlas_gym.trainers.loop.config import RunConfig
 from atlas_gym.trainers.loop.tasks import Tasks
@@ -76,7 +76,7 @@ def confirm(config: RunConfig, store: RunStore, pool: Pool, tell: Callable[..., 
     }
 
 
-def _row(record: CandidateRecord, config: RunConfig, store: RunStore, pool: Pool) -> dict[str, Any]:
+def _row(record: Candidate, config: RunConfig, store: RunStore, pool: Pool) -> dict[str, Any]:
     confirmed = _confirmed(record, config, store, pool)
     scores = confirmed["scores"]
     gap = None if record.score is None else held_out_gap(record.score, scores, len(confirmed["failed"]))
@@ -92,7 +92,7 @@ def _row(record: CandidateRecord, config: RunConfig, store: RunStore, pool: Pool
     }
 
 
-def _confirmed(record: CandidateRecord, config: RunConfig, store: RunStore, pool: Pool) -> dict[str, Any]:
+def _confirmed(record: Candidate, config: RunConfig, store: RunStore, pool: Pool) -> dict[str, Any]:
     """Its scores on the held-out tasks, and the statuses of those it failed on."""
     key = held_out_key(record, store.instances)
     stored = store.held_out(key)

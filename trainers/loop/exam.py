@@ -116,5 +116,5 @@ class Exam:
         groups = fresh_samples(generator, self._cache, self.questions, self._settings.samples, seeds)
         for question, group in zip(self.questions, groups, strict=True):
             samples = [{name: getattr(record, name) for name in _KEPT} for record in group]
-            found.append({"instance": question.island, "hole": question.hole, "samples": samples})
+            found.append({"instance": question.island, "site": question.site, "samples": samples})
         return {"answers": found}

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from atlas_gym.agents.engines.engine import Completion, Engine
-from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
+from atlas_gym.agents.population.candidate import Candidate, Proposal
 from atlas_gym.agents.proposals.completing import completion_of, site_of
 from atlas_gym.agents.research_agent import ResearchAgent
 from atlas_gym.agents.supporters.consult import SupporterCall
@@ -66,9 +66,9 @@ class Explorer:
                 found = same or self.cache.evaluate(program, island)
                 if found.status != "ok":
                     raise SettingsError(f"the starting program fails: {found.status}: {found.detail}")
-                start = CandidateRecord(
+                start = Candidate(
                     id=self.settings.candidate_id(0, island, 0), round=0, island=island, origin="seed", style="",
-                    hole="", parent_id=None, prompt="", completion="", program=program,
+                    site="", parent_id=None, prompt="", completion="", program=program,
                     program_key=program_key(program),
                 )  # fmt: skip
                 records.append(start.judged(found, same.id if same else None))
@@ -158,14 +158,14 @@ class Explorer:
                 pending.append((candidate, self.cache.submit(candidate.program, island)))
         return calls
 
-    def _judged(self, pending: Sequence[Pending]) -> tuple[list[CandidateRecord], int]:
+    def _judged(self, pending: Sequence[Pending]) -> tuple[list[Candidate], int]:
         """The evaluated candidates in the order of their ids, and how many the machine failed to evaluate.
 
         Raises:
             InfrastructureError: it failed with every one of them.
         """
-        seen: dict[tuple[int, str], CandidateRecord] = {}
-        records: list[CandidateRecord] = []
+        seen: dict[tuple[int, str], Candidate] = {}
+        records: list[Candidate] = []
         lost = 0
         for candidate, evaluation in sorted(pending, key=lambda each: each[0].id):
             key = candidate.program_key
@@ -185,12 +185,12 @@ class Explorer:
             records.append(found)
         return records, lost
 
-    def _fold(self, records: Sequence[CandidateRecord]) -> None:
+    def _fold(self, records: Sequence[Candidate]) -> None:
         for record in records:
             self.cache.record(record)
             self.agent.record(record)
 
-    def _island_best(self, island: int, records: Sequence[CandidateRecord]) -> float | None:
+    def _island_best(self, island: int, records: Sequence[Candidate]) -> float | None:
         """The island's best score once these records are folded in."""
         known = self.agent.islands.get(island)
         best = [known.best] if known is not None and known.best is not None else []

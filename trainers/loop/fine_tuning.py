@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
-from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
+from atlas_gym.agents.population.candidate import Candidate, Proposal
 from atlas_gym.agents.supporters.consult import SupporterCall
 from atlas_gym.agents.supporters.strategist import StrategyAdvice, TuningControls
 from atlas_gym.seeding import torch_seed
@@ -57,7 +57,7 @@ class Tuning:
         supporter = run.supporters.exploration if self.config.teaches_phases else None
         self.teacher = Teacher(run, supporter) if supporter else None
         self.advisers = PhaseAdvisers(self.config, run.supporters, self.store)
-        self._fresh: dict[str, Callable[[], list[list[CandidateRecord]]]] = {}
+        self._fresh: dict[str, Callable[[], list[list[Candidate]]]] = {}
 
     def restore(self, number: int) -> bool:
         """Whether phase `number` is stored; its adapters are read then.
@@ -96,7 +96,7 @@ class Tuning:
         row = {"phase": number, "round": last, "skipped": reason}
         self.store.add_phase(number, last, False, row, (), calls)
 
-    def buffer(self, number: int) -> tuple[list[CandidateRecord], list[CandidateRecord]]:
+    def buffer(self, number: int) -> tuple[list[Candidate], list[Candidate]]:
         """What D_k may be made of, the phase's lessons included, and the preferred answers to the prompts of G_k."""
         apart = self.data.apart(number)
         if self.teacher is not None:
@@ -105,7 +105,7 @@ class Tuning:
         return self.data.buffer(number, apart)
 
     def examples(
-        self, number: int, buffer: Sequence[CandidateRecord]
+        self, number: int, buffer: Sequence[Candidate]
     ) -> tuple[StrategyAdvice, list[PreferencePair]]:
         """What the strategist says, who is told how much there would be to train on without it; and D_k with it."""
 
@@ -117,7 +117,7 @@ class Tuning:
         advice = self.advisers.strategy(number, len(before))
         return advice, built(advice.controls) if "score_threshold" in advice.changed else before
 
-    def why_nothing(self, number: int, buffer: Sequence[CandidateRecord]) -> str:
+    def why_nothing(self, number: int, buffer: Sequence[Candidate]) -> str:
         """In words, why there is no D_k."""
         return why_no_pairs(buffer, self.config.pairs)
 
@@ -126,7 +126,7 @@ class Tuning:
         number: int,
         advice: StrategyAdvice,
         examples: Sequence[PreferencePair],
-        gate: Sequence[CandidateRecord],
+        gate: Sequence[Candidate],
     ) -> PhaseResult:
         """The phase itself (`trainers.dpo.phase`) under the strategist's settings, once the policy as it is has been
         asked."""
@@ -142,9 +142,7 @@ class Tuning:
             train=elsewhere if settings.processes > 1 else train,
         )  # fmt: skip
 
-    def _scorer(
-        self, number: int, examples: Sequence[PreferencePair], gate: Sequence[CandidateRecord]
-    ) -> Scorer:
+    def _scorer(self, number: int, examples: Sequence[PreferencePair], gate: Sequence[Candidate]) -> Scorer:
         """Ŝ of an adapter by prompt; of likelihood, only of prompts with an answer that is known to improve."""
         kind = self.config.gate_score
         answered = {example.prompt: example.chosen_id for example in examples}
@@ -160,7 +158,7 @@ class Tuning:
 
         return score
 
-    def _answers(self, number: int, adapter: str, ids: Sequence[int]) -> list[list[CandidateRecord]]:
+    def _answers(self, number: int, adapter: str, ids: Sequence[int]) -> list[list[Candidate]]:
         """An adapter's fresh answers to the prompts that these candidates answered."""
         proposals = [self._asked(self.store.candidate(id_)) for id_ in ids]
         seeds = [torch_seed(self.config.seed, "gate", number, i) for i in range(len(ids))]
@@ -173,7 +171,7 @@ class Tuning:
         records = [record for group in self._fresh[adapter]() for record in group]
         return len(records), measurements(records, self.run.agent.spec.errors)
 
-    def _asked(self, answer: CandidateRecord) -> Proposal:
+    def _asked(self, answer: Candidate) -> Proposal:
         """The proposal that this candidate answered."""
         proposal = self.store.proposal(answer.round, answer.island, answer.prompt)
         return again(proposal, answer.island, self.store.candidate(proposal.parent_id))

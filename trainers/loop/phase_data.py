@@ -9,7 +9,7 @@ import numpy as np
 
 from atlas_gym.agents.engines.engine import Sampling, Stop
 from atlas_gym.agents.models.tokens import encode_continuation, encode_prompt
-from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.seeding import stream
 from atlas_gym.trainers.data.measures import GAIN_CLIP, grouped, is_improving, thinned
 from atlas_gym.trainers.data.pairs import PreferencePair, build_pairs
@@ -43,9 +43,7 @@ class PhaseData:
         exam = self.config.gate_score == "likelihood"
         return gate_prompts(pool if exam else [r for r in pool if r.passed], self.config.gate, rng)
 
-    def buffer(
-        self, number: int, apart: Collection[str]
-    ) -> tuple[list[CandidateRecord], list[CandidateRecord]]:
+    def buffer(self, number: int, apart: Collection[str]) -> tuple[list[Candidate], list[Candidate]]:
         """What D_k may be made of (the candidates and lessons of the whole run so far: the data are cumulative,
         Algorithm 1), and the preferred answer to each prompt of G_k."""
         pool = self._pool(number, self.store.taught(number))
@@ -64,9 +62,7 @@ class PhaseData:
                 found[record.prompt][record.completion] = min(record.gain, GAIN_CLIP)
         return {prompt: list(answers.items()) for prompt, answers in found.items() if answers}
 
-    def pairs(
-        self, number: int, buffer: Sequence[CandidateRecord], settings: PairSettings
-    ) -> list[PreferencePair]:
+    def pairs(self, number: int, buffer: Sequence[Candidate], settings: PairSettings) -> list[PreferencePair]:
         """D_k out of the buffer."""
         rejected = Counter(
             id_
@@ -88,7 +84,7 @@ class PhaseData:
         """How many choose what the agent wrote, and how many what a supporter wrote."""
         return dict(Counter(self.store.candidate(example.chosen_id).origin for example in examples))
 
-    def _pool(self, number: int, lessons: Sequence[CandidateRecord]) -> list[CandidateRecord]:
+    def _pool(self, number: int, lessons: Sequence[Candidate]) -> list[Candidate]:
         config = self.config
         _, last = config.blocks[number - 1]
         rng = stream(config.seed, "pair pool", number)
@@ -97,7 +93,7 @@ class PhaseData:
         fitting = writable(pool, self._tokenizer, config.sampling, config.phase.max_tokens)
         return [record for record in fitting if record.prompt not in asked]
 
-    def _scale(self, record: CandidateRecord) -> Hashable:
+    def _scale(self, record: Candidate) -> Hashable:
         """The instance that scored a candidate."""
         return record.island % self.store.instances
 
@@ -108,8 +104,8 @@ def answers(
     limit: int,
     rng: np.random.Generator,
     without: Collection[int] = (),
-    lessons: Iterable[CandidateRecord] = (),
-) -> list[CandidateRecord]:
+    lessons: Iterable[Candidate] = (),
+) -> list[Candidate]:
     """Every candidate that answers one of at most `limit` prompts of the rounds up to `last`, in the order of the
     prompts.
 
@@ -132,8 +128,8 @@ def answers(
 
 
 def writable(
-    records: Sequence[CandidateRecord], tokenizer: Any, sampling: Sampling, max_tokens: int
-) -> list[CandidateRecord]:
+    records: Sequence[Candidate], tokenizer: Any, sampling: Sampling, max_tokens: int
+) -> list[Candidate]:
     """Those whose completion the policy may write, a line or a function within its limit of tokens, and that a phase
     can train on: at most `max_tokens` with their prompt."""
 
@@ -141,7 +137,7 @@ def writable(
     def room(prompt: str) -> int:
         return max_tokens - len(encode_prompt(tokenizer, prompt))
 
-    def fits(record: CandidateRecord) -> bool:
+    def fits(record: Candidate) -> bool:
         stop: Stop = "function" if "\n" in record.completion.strip("\n") else "line"
         length = len(encode_continuation(tokenizer, record.completion))
         return length <= min(sampling.limit(stop), room(record.prompt))
@@ -149,9 +145,7 @@ def writable(
     return [record for record in records if fits(record)]
 
 
-def gate_prompts(
-    records: Sequence[CandidateRecord], settings: GateSettings, rng: np.random.Generator
-) -> list[str]:
+def gate_prompts(records: Sequence[Candidate], settings: GateSettings, rng: np.random.Generator) -> list[str]:
     """The prompts of the gate subset, of those that the records answer, each as likely as any other. Fewer than two
     tell nothing about spread: then none is drawn."""
     distinct = list(dict.fromkeys(record.prompt for record in records))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from atlas_gym import ProgramTask, make_task
-from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.program_text import program_key
 from atlas_gym.seeding import torch_seed
 from atlas_gym.trainers.loop.config import RunConfig
@@ -83,9 +83,9 @@ class Tasks:
         return task.observations() if self._config.observe else ()
 
 
-def parent_of(program: str, score: float | None) -> CandidateRecord:
+def parent_of(program: str, score: float | None) -> Candidate:
     """A program that is no candidate of a run, as the parent of a proposal."""
-    return CandidateRecord(
-        id=-1, round=-1, island=-1, origin="seed", style="", hole="", parent_id=None, prompt="", completion="",
+    return Candidate(
+        id=-1, round=-1, island=-1, origin="seed", style="", site="", parent_id=None, prompt="", completion="",
         program=program, program_key=program_key(program), status="ok", score=score,
     )  # fmt: skip

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence, Set
 
 import numpy as np
 
-from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
+from atlas_gym.agents.population.candidate import Candidate, Proposal
 from atlas_gym.agents.proposals.completing import completion_of, site_of
 from atlas_gym.agents.supporters.consult import SupporterCall
 from atlas_gym.agents.supporters.exploration import FAILURES_TOLD, ExplorationRequest, ExplorationSupporter
@@ -79,7 +79,7 @@ class Teacher:
                     next_id -= 1
         self._store.add_taught(phase, last, judged(pending, self._run.cache), calls)
 
-    def _failures(self, round_: int, proposal: Proposal) -> list[CandidateRecord]:
+    def _failures(self, round_: int, proposal: Proposal) -> list[Candidate]:
         answers = self._store.round_candidates(round_, proposal.island)
         failed = [answer for answer in answers if answer.prompt == proposal.prompt and not answer.passed]
         return failed[-FAILURES_TOLD:]
@@ -91,7 +91,7 @@ def _spread(asked: Sequence[Asked], rng: np.random.Generator) -> list[Asked]:
     order: list[tuple[int, int, int]] = []
     for index in rng.permutation(len(asked)).tolist():
         proposal = asked[index][1]
-        site = (proposal.style, proposal.hole)
+        site = (proposal.style, proposal.site)
         turns[site] = turns.get(site, 0) + 1
         order.append((turns[site], len(order), index))
     return [asked[index] for *_, index in sorted(order)]

@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterator
 from functools import cached_property
 from typing import Any
 
-from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
+from atlas_gym.agents.population.candidate import Candidate, Proposal
 from atlas_gym.trainers.store.rows import (
     CANDIDATE_COLUMNS,
     PAIR_FIELDS,
@@ -17,7 +17,7 @@ from atlas_gym.trainers.store.rows import (
 COLUMNS = ", ".join(f"c.{name}" for name in CANDIDATE_COLUMNS)
 
 
-def held_out_key(record: CandidateRecord, instances: int) -> str:
+def held_out_key(record: Candidate, instances: int) -> str:
     """Under what a candidate's confirmation is stored: its program, and the instance that it was written for."""
     instance = record.island % instances
     return f"{record.program_key}@{instance}" if instance else record.program_key or ""
@@ -43,15 +43,15 @@ class StoreQueries:
         """A finished round's numbers, None if it is still to be done."""
         return self._mapping("SELECT summary FROM rounds WHERE round = ?", round_)
 
-    def round_candidates(self, round_: int, island: int | None = None) -> list[CandidateRecord]:
+    def round_candidates(self, round_: int, island: int | None = None) -> list[Candidate]:
         """The candidates of a round, by id; of one island if it is given."""
         return list(self.candidates("c.round = ? AND c.island = coalesce(?, c.island)", (round_, island)))
 
-    def candidates(self, where: str = "TRUE", args: tuple = ()) -> Iterator[CandidateRecord]:
+    def candidates(self, where: str = "TRUE", args: tuple = ()) -> Iterator[Candidate]:
         """Exploration's candidates by id, read as they are asked for; `where` is an SQL condition over `c`."""
         return self._records(f"c.phase IS NULL AND {where}", args)
 
-    def taught(self, last: int) -> list[CandidateRecord]:
+    def taught(self, last: int) -> list[Candidate]:
         """What a supporter wrote for the phases up to `last`, in order."""
         return list(self._records("c.phase <= ?", (last,)))[::-1]
 
@@ -59,7 +59,7 @@ class StoreQueries:
         """Id of the latest candidate that was written for a phase (they count down from -2); -1 without any."""
         return self._db.execute("SELECT min(coalesce(min(id), -1), -1) FROM candidates").fetchone()[0]
 
-    def _records(self, where: str, args: tuple) -> Iterator[CandidateRecord]:
+    def _records(self, where: str, args: tuple) -> Iterator[Candidate]:
         query = (
             f"SELECT {COLUMNS}, p.prompt FROM candidates c "
             "LEFT JOIN prompts p ON p.site = c.prompted AND p.round = c.round AND p.island = c.island "
@@ -84,7 +84,7 @@ class StoreQueries:
         """Instances of the task that the islands have, in turn."""
         return self.get_meta("instances", 1)
 
-    def best_candidates(self, limit: int, island: int | None = None) -> list[CandidateRecord]:
+    def best_candidates(self, limit: int, island: int | None = None) -> list[Candidate]:
         """The different candidates with the highest training scores, best first, the earliest of equals. With several
         instances those that lie furthest above their island's start; or those of one `island`'s instance."""
         instance = "" if island is None else f"AND island % {self.instances} = {island % self.instances}"
@@ -96,7 +96,7 @@ class StoreQueries:
         )
         return [self.candidate(id_) for id_, _ in rows.fetchall()]
 
-    def candidate(self, candidate_id: int) -> CandidateRecord:
+    def candidate(self, candidate_id: int) -> Candidate:
         """One candidate by id; raises `KeyError` if there is none."""
         for record in self._records("c.id = ?", (candidate_id,)):
             return record
@@ -122,11 +122,11 @@ class StoreQueries:
         """Number of rows of a table."""
         return self._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
 
-    def start(self, island: int = 0) -> CandidateRecord:
+    def start(self, island: int = 0) -> Candidate:
         """The starting program of an island's instance."""
         return next(self.candidates("c.round = 0 AND c.island = ?", (island % self.instances,)))
 
-    def ends(self) -> list[tuple[CandidateRecord, CandidateRecord]]:
+    def ends(self) -> list[tuple[Candidate, Candidate]]:
         """The starting and the best program of each instance; none before a program has run."""
         bests = [best for number in range(self.instances) for best in self.best_candidates(1, number)]
         return [(self.start(island=best.island), best) for best in bests]
@@ -165,7 +165,7 @@ class StoreQueries:
         return [phase for phase in self.phases() if not phase.get("skipped")]
 
     def pairs(self) -> Iterator[sqlite3.Row]:
-        """Every stored preference pair as (phase, idx, kind, chosen_id, rejected_id, margin, hole, ...)."""
+        """Every stored preference pair as (phase, idx, kind, chosen_id, rejected_id, margin, site, ...)."""
         yield from self._db.execute("SELECT * FROM pairs ORDER BY phase, idx")
 
     def phase_pairs(self, phase: int) -> list[dict[str, Any]]:

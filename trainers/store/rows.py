@@ -5,13 +5,13 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import Candidate
 
 SCHEMA_VERSION = 3
 
 _CANDIDATE = """
     id INTEGER PRIMARY KEY, round INTEGER NOT NULL, island INTEGER NOT NULL, origin TEXT NOT NULL,
-    style TEXT NOT NULL, hole TEXT NOT NULL, parent_id INTEGER, completion TEXT NOT NULL, program TEXT NOT NULL,
+    style TEXT NOT NULL, site TEXT NOT NULL, parent_id INTEGER, completion TEXT NOT NULL, program TEXT NOT NULL,
     program_key TEXT, status TEXT NOT NULL, score REAL, detail TEXT NOT NULL, metrics TEXT NOT NULL,
     parent_score REAL, is_copy INTEGER NOT NULL, duplicate_of INTEGER, prompted INTEGER NOT NULL,
     diagnosis TEXT NOT NULL, phase INTEGER
@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS phases (
 );
 CREATE TABLE IF NOT EXISTS pairs (
     phase INTEGER, idx INTEGER, kind TEXT NOT NULL, chosen_id INTEGER NOT NULL, rejected_id INTEGER NOT NULL,
-    margin REAL NOT NULL, hole TEXT NOT NULL, prompt TEXT NOT NULL, chosen TEXT NOT NULL, rejected TEXT NOT NULL,
+    margin REAL NOT NULL, site TEXT NOT NULL, prompt TEXT NOT NULL, chosen TEXT NOT NULL, rejected TEXT NOT NULL,
     PRIMARY KEY (phase, idx)
 );
 CREATE TABLE IF NOT EXISTS exams (phase INTEGER PRIMARY KEY, result TEXT NOT NULL);
@@ -50,7 +50,7 @@ _STORED = tuple(
 )
 """What each of these columns holds."""
 
-PAIR_FIELDS = ("kind", "chosen_id", "rejected_id", "margin", "hole", "prompt", "chosen", "rejected")
+PAIR_FIELDS = ("kind", "chosen_id", "rejected_id", "margin", "site", "prompt", "chosen", "rejected")
 """Columns of a pair behind its phase and its number, and fields of `PreferencePair`."""
 
 
@@ -86,7 +86,7 @@ def mapping(text: str) -> dict[str, Any]:
     return value
 
 
-def candidate_row(record: CandidateRecord, site: int = 1, phase: int | None = None) -> tuple:
+def candidate_row(record: Candidate, site: int = 1, phase: int | None = None) -> tuple:
     """A candidate as a row of `CANDIDATE_COLUMNS`.
 
     Args:
@@ -101,7 +101,7 @@ def candidate_row(record: CandidateRecord, site: int = 1, phase: int | None = No
     return tuple(values[name] for name in CANDIDATE_COLUMNS)
 
 
-def candidate_from_row(row: tuple) -> CandidateRecord:
+def candidate_from_row(row: tuple) -> Candidate:
     """A candidate from a row of `CANDIDATE_COLUMNS` and its prompt."""
     values = dict(zip((*CANDIDATE_COLUMNS, "prompt"), row, strict=True))
     for name, kinds in zip(CANDIDATE_COLUMNS, _STORED, strict=True):
@@ -111,7 +111,7 @@ def candidate_from_row(row: tuple) -> CandidateRecord:
     values["metrics"] = mapping(values["metrics"])
     values["is_copy"] = bool(values["is_copy"])
     del values["prompted"], values["phase"]
-    return CandidateRecord(**values)
+    return Candidate(**values)
 
 
 def make_file(path: Path) -> None:

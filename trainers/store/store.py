@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from atlas_gym.agents.population.candidate import CandidateRecord, Proposal
+from atlas_gym.agents.population.candidate import Candidate, Proposal
 from atlas_gym.agents.supporters.consult import SupporterCall
 from atlas_gym.trainers.store.queries import StoreQueries
 from atlas_gym.trainers.store.rows import (
@@ -165,7 +165,7 @@ class RunStore(StoreQueries):
     def add_round(
         self,
         round_: int,
-        candidates: Iterable[CandidateRecord],
+        candidates: Iterable[Candidate],
         summary: Mapping[str, Any],
         proposals: Iterable[Proposal] = (),
         calls: Iterable[SupporterCall] = (),
@@ -195,7 +195,7 @@ class RunStore(StoreQueries):
             self._insert_calls(calls, round_, None)
 
     def add_taught(
-        self, phase: int, round_: int, written: Iterable[CandidateRecord], calls: Iterable[SupporterCall]
+        self, phase: int, round_: int, written: Iterable[Candidate], calls: Iterable[SupporterCall]
     ) -> None:
         """Store a supporter's answers to the prompts of a phase that follows the round `round_`, all or nothing.
 

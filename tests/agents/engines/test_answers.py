@@ -171,6 +171,6 @@ def test_what_json_writes_and_no_store_takes_is_replaced():
 
 def test_proposals_assemble_answers():
     assert Proposal("p", stop="program").assemble(f"```python\n{NEW}```") == NEW
-    assert Proposal("p", stop="diff", head=PARENT).assemble(
+    assert Proposal("p", stop="diff", prefix=PARENT).assemble(
         block("    a = 1", "    a = 7")
     ) == PARENT.replace("1", "7")

@@ -29,7 +29,7 @@ def test_the_embedded_model_writes_programs_that_are_valid_and_new(embedded):
     start = record(spec.starts["named"], -0.2)
     style = EditLine(spec.function)
     # Every line once: processors round bfloat16 differently, and with few lines one of them may draw no valid edit.
-    proposals = [style.propose(start, hole, Showing()) for hole in style.sites(start.program)]
+    proposals = [style.propose(start, site, Showing()) for site in style.sites(start.program)]
     requests = [
         Proposal(proposal.prompt, 4, avoid=proposal.avoid, seed=index)
         for index, proposal in enumerate(proposals)

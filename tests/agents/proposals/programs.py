@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.tasks.program_task import ProgramTask
 
 ORDINARY = '''import numpy as np
@@ -119,7 +119,7 @@ def damaged(draw):
 
 def candidate(program, id_=7, score=-0.5):
     """A seed record of a program."""
-    return CandidateRecord(
-        id=id_, round=0, island=0, origin="seed", style="", hole="", parent_id=None, prompt="", completion="",
+    return Candidate(
+        id=id_, round=0, island=0, origin="seed", style="", site="", parent_id=None, prompt="", completion="",
         program=program, program_key=None, status="ok", score=score,
     )  # fmt: skip

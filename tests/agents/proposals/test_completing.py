@@ -16,8 +16,8 @@ TEXTS = st.one_of(EXPRESSIONS, st.text(max_size=40), st.sampled_from(["'a # b'  
 @pytest.mark.parametrize("style", WRITING, ids=lambda style: style.name)
 @given(any_program, TEXTS)
 def test_whatever_a_completion_makes_is_traced_back_to_one_that_makes_it(style, program, text):
-    for hole in style.sites(program):
-        proposal = style.propose(candidate(program), hole, Showing())
+    for site in style.sites(program):
+        proposal = style.propose(candidate(program), site, Showing())
         made = proposal.assemble(text if proposal.stop == "line" else f"\n    return {text}\n")
         completion = completion_of(proposal, made)
         if program_key(made) is None:
@@ -32,8 +32,8 @@ def test_another_line_changed_is_no_completion(style):
     elsewhere = ORDINARY.replace("K, d = context.shape", "d, K = context.shape").replace(
         "import numpy as np", ""
     )
-    for hole in style.sites(ORDINARY):
-        proposal = style.propose(candidate(ORDINARY), hole, Showing())
+    for site in style.sites(ORDINARY):
+        proposal = style.propose(candidate(ORDINARY), site, Showing())
         assert completion_of(proposal, elsewhere) is None
         assert completion_of(proposal, ORDINARY + "x = 1\n") is None
         assert completion_of(proposal, "def policy(") is None
@@ -41,8 +41,8 @@ def test_another_line_changed_is_no_completion(style):
 
 def test_a_site_holds_its_own_changes_and_no_others():
     style = EditLine("policy")
-    for hole in style.sites(ORDINARY):
-        proposal = style.propose(candidate(ORDINARY), hole, Showing())
+    for site in style.sites(ORDINARY):
+        proposal = style.propose(candidate(ORDINARY), site, Showing())
         site = site_of(proposal, ORDINARY)
         assert ORDINARY[site.start : site.end].split("#")[0].rstrip() == proposal.avoid
         assert site.holds(ORDINARY, proposal.assemble(" 5\n"))
@@ -55,8 +55,8 @@ def test_a_site_holds_its_own_changes_and_no_others():
 
 def test_styles_without_a_line_or_a_function_have_no_site():
     for style in (Numeric("policy"), MessageStyle(ARMS, "rewrite"), MessageStyle(ARMS, "diff")):
-        for hole in style.sites(ORDINARY):
-            proposal = style.propose(candidate(ORDINARY), hole, Showing())
+        for site in style.sites(ORDINARY):
+            proposal = style.propose(candidate(ORDINARY), site, Showing())
             assert site_of(proposal, ORDINARY) is None
             assert completion_of(proposal, ORDINARY) is None
 

@@ -18,16 +18,16 @@ EDITING = [EditLine("policy"), Complete("policy"), Numeric("policy")]
 STYLES = [*EDITING, Rewrite(ARMS)]
 
 
-def line_of(program, hole):
+def line_of(program, site):
     """Index of the line that a site begins on."""
-    return program.count("\n", 0, hole.start)
+    return program.count("\n", 0, site.start)
 
 
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: style.name)
 @given(st.one_of(any_program, damaged(), st.sampled_from(BROKEN), st.text()))
 def test_no_text_is_too_odd(style, program):
-    for hole in style.sites(program):
-        proposal = style.propose(candidate(program), hole, Showing())
+    for site in style.sites(program):
+        proposal = style.propose(candidate(program), site, Showing())
         assert proposal.assemble("1").endswith("\n")
         assert not proposal.prompt.endswith("\n")
 
@@ -35,11 +35,11 @@ def test_no_text_is_too_odd(style, program):
 @pytest.mark.parametrize("style", EDITING, ids=lambda style: style.name)
 @given(any_program)
 def test_the_parents_own_text_reproduces_the_parent(style, program):
-    for hole in style.sites(program):
-        proposal = style.propose(candidate(program), hole, Showing())
+    for site in style.sites(program):
+        proposal = style.propose(candidate(program), site, Showing())
         again = proposal.assemble(proposal.avoid)
         assert program_key(again) == program_key(program)
-        line = line_of(program, hole)
+        line = line_of(program, site)
         if style.name != "edit_line" or line not in Source.of(program, "policy").comments:
             assert [line.rstrip() for line in again.split("\n")] == [
                 line.rstrip() for line in program.split("\n")
@@ -47,7 +47,7 @@ def test_the_parents_own_text_reproduces_the_parent(style, program):
 
 
 @given(any_program)
-def test_line_holes_begin_right_after_the_sign_of_a_statement(program):
+def test_line_sites_begin_right_after_the_sign_of_a_statement(program):
     source = Source.by_lines(program, "policy")
     assume(source is not None)
     text_lines = {
@@ -56,24 +56,24 @@ def test_line_holes_begin_right_after_the_sign_of_a_statement(program):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.end_lineno > node.lineno
         for line in range(node.lineno - 1, node.end_lineno)
     }
-    for hole in EditLine("policy").sites(program):
-        line, before = line_of(program, hole), program[: hole.start].rpartition("\n")[2]
+    for site in EditLine("policy").sites(program):
+        line, before = line_of(program, site), program[: site.start].rpartition("\n")[2]
         assert before.endswith(("=", "return", "in"))
         assert source.first < line <= source.last
         assert line not in text_lines
         assert len(before) <= source.comments.get(line, len(before))
-        changed = EditLine("policy").propose(candidate(program), hole, Showing()).assemble(" other_name")
+        changed = EditLine("policy").propose(candidate(program), site, Showing()).assemble(" other_name")
         if "in" not in before[-2:]:
             assert program_key(changed) not in (None, program_key(program))
 
 
 @given(any_program)
-def test_number_holes_are_numbers(program):
+def test_number_sites_are_numbers(program):
     style = Numeric("policy")
-    for hole in style.sites(program):
-        proposal = style.propose(candidate(program), hole, Showing())
+    for site in style.sites(program):
+        proposal = style.propose(candidate(program), site, Showing())
         old = ast.literal_eval(proposal.avoid)
-        for text in style.write(proposal, 5, stream(1, hole.label)):
+        for text in style.write(proposal, 5, stream(1, site.label)):
             new = ast.literal_eval(text)
             assert type(new) is type(old)
             assert new != old
@@ -81,8 +81,8 @@ def test_number_holes_are_numbers(program):
             assert program_key(proposal.assemble(text)) not in (None, program_key(program))
 
 
-def test_holes_of_an_ordinary_program():
-    labels = [hole.label for hole in EditLine("policy").sites(ORDINARY)]
+def test_sites_of_an_ordinary_program():
+    labels = [site.label for site in EditLine("policy").sites(ORDINARY)]
     assert labels == [
         "window =",
         "lam =",
@@ -92,16 +92,16 @@ def test_holes_of_an_ordinary_program():
         "scores =",
         "return",
     ]
-    assert [hole.label for hole in Numeric("policy").sites(ORDINARY)] == ["window =", "lam =", "total ="]
-    labels = [hole.label for hole in Complete("policy").sites(ORDINARY)]
+    assert [site.label for site in Numeric("policy").sites(ORDINARY)] == ["window =", "lam =", "total ="]
+    labels = [site.label for site in Complete("policy").sites(ORDINARY)]
     assert labels[:4] == ["after K, d =", "after window =", "after lam =", "after total ="]
     assert labels[4:] == ["after for x, arm, reward in history[-window:]:"]
 
 
-def test_numbers_inside_expressions_are_holes_but_indices_are_not():
+def test_numbers_inside_expressions_are_sites_but_indices_are_not():
     program = "def policy(c, h, t):\n    x = h[-50:] + c[1]\n    return x[0, 2:3] + 2.5 * f(axis=1)\n"
-    holes = Numeric("policy").sites(program)
-    assert [hole.label for hole in holes] == ["x = h[-", "return x[0, 2:3] +"]
+    sites = Numeric("policy").sites(program)
+    assert [site.label for site in sites] == ["x = h[-", "return x[0, 2:3] +"]
 
 
 def test_every_odd_program_that_defines_the_function_is_understood():
@@ -109,14 +109,14 @@ def test_every_odd_program_that_defines_the_function_is_understood():
     assert len(understood) >= 10
 
 
-def test_a_line_prompt_shows_the_versions_and_ends_at_the_hole():
+def test_a_line_prompt_shows_the_versions_and_ends_at_the_site():
     style = EditLine("policy")
-    hole = style.sites(ORDINARY)[1]
+    site = style.sites(ORDINARY)[1]
     worse = candidate(ORDINARY.replace("50", "99"), id_=3, score=-0.9)
     showing = Showing(
         worse=worse, notes=["noise\n0.2"], variants=[(-0.25, "    lam = 3.0"), (-0.125, "lam = 2")]
     )
-    proposal = style.propose(candidate(ORDINARY), hole, showing)
+    proposal = style.propose(candidate(ORDINARY), site, showing)
     assert proposal.prompt.startswith("import numpy as np\n\n\n# noise 0.2\n\n\ndef policy_v0(")
     assert proposal.prompt.count("window = 99") == 1
     assert proposal.prompt.endswith(
@@ -127,7 +127,7 @@ def test_a_line_prompt_shows_the_versions_and_ends_at_the_hole():
     )
     assert proposal.avoid == " 1.0"
     assert proposal.assemble(" 2.0\n    junk = 1\n") == ORDINARY.replace("lam = 1.0", "lam = 2.0")
-    assert (proposal.parent_id, proposal.hole, proposal.style) == (7, "lam =", "edit_line")
+    assert (proposal.parent_id, proposal.site, proposal.style) == (7, "lam =", "edit_line")
 
 
 def test_prompts_give_the_scores_of_both_versions_if_wanted():
@@ -144,8 +144,8 @@ def test_prompts_give_the_scores_of_both_versions_if_wanted():
 def test_completing_keeps_the_beginning_and_what_follows_the_function():
     program = ORDINARY + "\n\nLATER = 1\n"
     style = Complete("policy")
-    hole = next(hole for hole in style.sites(program) if hole.label == "after lam =")
-    proposal = style.propose(candidate(program), hole, Showing())
+    site = next(site for site in style.sites(program) if site.label == "after lam =")
+    proposal = style.propose(candidate(program), site, Showing())
     assert proposal.prompt.endswith("    window = 50\n    lam = 1.0")
     made = proposal.assemble("\n    return 0\n```\nThat is it.")
     assert made.endswith("    lam = 1.0\n    return 0\n\n\nLATER = 1\n")
@@ -200,6 +200,6 @@ def test_the_second_version_of_a_function_with_a_short_name_is_one_too(name):
 
 @pytest.mark.parametrize("style", EDITING, ids=lambda style: style.name)
 def test_a_parent_without_the_function_is_refused(style):
-    hole = style.sites(ORDINARY)[0]
+    site = style.sites(ORDINARY)[0]
     with pytest.raises(ValueError, match="does not define policy"):
-        style.propose(candidate("x = 1\n"), hole, Showing())
+        style.propose(candidate("x = 1\n"), site, Showing())

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atlas_gym import make_task
-from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.agents.supporters.exploration import (
     LONGEST_PROGRAM,
     ExplorationAdvice,
@@ -124,7 +124,7 @@ def test_loss_rules():
 
 
 def test_failures_are_counted_and_raise_the_rules_that_answer_them():
-    def kinds(*failures: CandidateRecord) -> list[str]:
+    def kinds(*failures: Candidate) -> list[str]:
         patches = (p for seed in range(20) for p in ask(BANDIT, seed=seed, failures=failures).patches)
         return [kind for patch in patches for kind in patch.kind.split("+")]
 

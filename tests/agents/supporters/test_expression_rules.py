@@ -19,9 +19,9 @@ TASKS = {name: make_task(name) for name in ("ATLAS-Bandit-v0", "ATLAS-Burgers-v0
 STARTS = [(name, start) for name, task in TASKS.items() for start in task.starts]
 
 
-def answers(task, program, style, hole, *, seed=0, n=6, traits=None, wider=False):
+def answers(task, program, style, site, *, seed=0, n=6, traits=None, wider=False):
     """(kind, completion) of every patch at a site."""
-    proposal = style.propose(candidate(program), hole, Showing())
+    proposal = style.propose(candidate(program), site, Showing())
     request = ExplorationRequest(
         ("phase", 1, "prompt", 0), posed(task.function, task.traits if traits is None else traits),
         candidate(program), max_patches=n, site=site_of(proposal, program),
@@ -42,7 +42,7 @@ def answers(task, program, style, hole, *, seed=0, n=6, traits=None, wider=False
 def test_every_patch_at_a_site_is_an_answer_to_its_prompt(name, start, style, wider):
     task, program = TASKS[name], TASKS[name].starts[start]
     style = style(task.function)
-    found = [answers(task, program, style, hole, wider=wider) for hole in style.sites(program)]
+    found = [answers(task, program, style, site, wider=wider) for site in style.sites(program)]
     assert sum(map(bool, found)) >= 0.8 * len(found)
     for own in found:
         assert len({completion for _, completion in own}) == len(own)
@@ -59,8 +59,8 @@ def test_a_whole_function_can_be_answered():
 def at(label, *, style=EditLine, **options):
     task, program = TASKS["ATLAS-Bandit-v0"], TASKS["ATLAS-Bandit-v0"].starts["inlined"]
     style = style(task.function)
-    (hole,) = [hole for hole in style.sites(program) if hole.label == label]
-    return [pair for seed in range(6) for pair in answers(task, program, style, hole, seed=seed, **options)]
+    (site,) = [site for site in style.sites(program) if site.label == label]
+    return [pair for seed in range(6) for pair in answers(task, program, style, site, seed=seed, **options)]
 
 
 EXPECTED = {
@@ -127,8 +127,8 @@ def test_what_is_computed_anew_is_of_the_latest_entries_alone():
 def computed_anew(program, site, n):
     """What the rule for computing a variable anew writes at a site, of n answers."""
     style = EditLine("policy")
-    (hole,) = [hole for hole in style.sites(program) if hole.label == site]
-    found = answers(TASKS["ATLAS-Bandit-v0"], program, style, hole, n=n, wider=True)
+    (site,) = [site for site in style.sites(program) if site.label == site]
+    found = answers(TASKS["ATLAS-Bandit-v0"], program, style, site, n=n, wider=True)
     return [text for kind, text in found if kind == "recent"]
 
 
@@ -158,15 +158,15 @@ def test_a_long_row_is_not_read_once_for_each_of_its_elements(monkeypatch):
     row = ", ".join(f"t + {i}" for i in range(100))
     program = f"def policy(context, history, t):\n    row = [{row}]\n    return sum(row) % len(context)\n"
     style = EditLine("policy")
-    (hole,) = [hole for hole in style.sites(program) if hole.label == "row ="]
-    answers(TASKS["ATLAS-Bandit-v0"], program, style, hole)
+    (site,) = [site for site in style.sites(program) if site.label == "row ="]
+    answers(TASKS["ATLAS-Bandit-v0"], program, style, site)
     assert 0 < sum(isinstance(node, ast.Module) for node in read) < 50
 
 
 def teaching_request():
     style = EditLine("policy")
-    (hole,) = [hole for hole in style.sites(BANDIT) if hole.label == "window ="]
-    proposal = style.propose(candidate(BANDIT), hole, Showing())
+    (site,) = [site for site in style.sites(BANDIT) if site.label == "window ="]
+    proposal = style.propose(candidate(BANDIT), site, Showing())
     return replace(EXPLORATION, site=site_of(proposal, BANDIT)), proposal
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from atlas_gym import make_task
-from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.agents.supporters.consult import Role, SupporterCall
 from atlas_gym.program_text import program_key
 from atlas_gym.trainers.dpo.gate import gate_decision
@@ -47,8 +47,8 @@ class _Search:
     layout: Layout
     rng: random.Random
     start: str
-    parents: dict[int, CandidateRecord] = field(default_factory=dict)
-    first: dict[str, CandidateRecord] = field(default_factory=dict)
+    parents: dict[int, Candidate] = field(default_factory=dict)
+    first: dict[str, Candidate] = field(default_factory=dict)
 
 
 def make_run(folder: Path, layout: Layout = Layout(), finished: bool = True) -> Path:
@@ -154,14 +154,14 @@ def call(role: Role, outcome: str, phase: int = 0) -> SupporterCall:
     )  # fmt: skip
 
 
-def _seed(search: _Search, island: int) -> CandidateRecord:
-    record = CandidateRecord(
+def _seed(search: _Search, island: int) -> Candidate:
+    record = Candidate(
         id=island * search.layout.samples,
         round=0,
         island=island,
         origin="seed",
         style="",
-        hole="",
+        site="",
         parent_id=None,
         prompt="",
         completion="",
@@ -178,24 +178,24 @@ def _seed(search: _Search, island: int) -> CandidateRecord:
     return record
 
 
-def _sample(search: _Search, round_: int, island: int, sample: int) -> CandidateRecord:
+def _sample(search: _Search, round_: int, island: int, sample: int) -> Candidate:
     rng, parent = search.rng, search.parents[island]
-    hole = rng.choice(list(_CONSTANTS))
-    completion, status, detail = f" {_draw(rng, hole)}\n", "ok", ""
+    site = rng.choice(list(_CONSTANTS))
+    completion, status, detail = f" {_draw(rng, site)}\n", "ok", ""
     if rng.random() < 0.25:
         completion, status, detail = " undefined\n", "error", "NameError: name 'undefined' is not defined"
     if (round_, island, sample) == (1, 0, 0):
         completion, status, detail = f" '''{ATTACK}''' # \u202e\u2028\n", "error", HOSTILE_DETAIL
-    program = re.sub(rf"{hole} =.*\n", lambda _: f"{hole} ={completion}", parent.program)
+    program = re.sub(rf"{site} =.*\n", lambda _: f"{site} ={completion}", parent.program)
     key = program_key(program)
     earlier = search.first.get(key or "")
-    record = CandidateRecord(
+    record = Candidate(
         id=(round_ * search.layout.islands + island) * search.layout.samples + sample,
         round=round_,
         island=island,
         origin="supporter" if rng.random() < 0.05 else "agent",
         style="edit_line",
-        hole=f"{hole} =",
+        site=f"{site} =",
         parent_id=parent.id,
         prompt=f"prompt of {round_}/{island}",
         completion=completion,
@@ -215,9 +215,9 @@ def _sample(search: _Search, round_: int, island: int, sample: int) -> Candidate
     return record
 
 
-def _draw(rng: random.Random, hole: str) -> str:
-    value = _CONSTANTS[hole][0] * math.exp(rng.gauss(-0.7, 1.0))
-    return str(max(1, round(value))) if hole == "window" else f"{value:.3f}"
+def _draw(rng: random.Random, site: str) -> str:
+    value = _CONSTANTS[site][0] * math.exp(rng.gauss(-0.7, 1.0))
+    return str(max(1, round(value))) if site == "window" else f"{value:.3f}"
 
 
 def _score(program: str) -> float:

@@ -51,7 +51,7 @@ def answers(valid):
         [{"passed": j < n, "is_copy": True, "program_key": "k", "gain": 0.0 if j < n else None} for j in range(10)]
         for n in valid
     ]  # fmt: skip
-    return {"answers": [{"instance": i, "hole": "x =", "samples": own} for i, own in enumerate(samples)]}
+    return {"answers": [{"instance": i, "site": "x =", "samples": own} for i, own in enumerate(samples)]}
 
 
 def exams(base, tuned):

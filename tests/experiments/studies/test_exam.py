@@ -56,7 +56,7 @@ def test_the_last_policy_is_examined_beside_the_base_model(folder, tmp_path, sho
         changed = any(t.any() for name, t in policy.tensors(POLICY).items() if ".lora_B." in name)
         sample = {"passed": bool(changed), "is_copy": False, "program_key": "k", "gain": None}
         return {
-            "answers": [{"instance": q.island, "hole": q.hole, "samples": [sample]} for q in panel.questions]
+            "answers": [{"instance": q.island, "site": q.site, "samples": [sample]} for q in panel.questions]
         }
 
     monkeypatch.setattr(exam, "answers", tuned_alone_is_valid)

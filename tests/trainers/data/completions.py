@@ -2,18 +2,18 @@
 
 import numpy as np
 
-from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.trainers.data.pairs import build_pairs
 
 
-def completion(i, text, score, prompt="window =", parent=-0.16, hole="window", **changes):
+def completion(i, text, score, prompt="window =", parent=-0.16, site="window", **changes):
     """A judged candidate; its round says which task scored it."""
     values = {
-        "id": i, "round": 0, "island": 0, "origin": "agent", "style": "edit_line", "hole": hole, "parent_id": None,
+        "id": i, "round": 0, "island": 0, "origin": "agent", "style": "edit_line", "site": site, "parent_id": None,
         "prompt": prompt, "completion": text, "program": "", "program_key": None,
         "status": "ok" if score is not None else "error", "score": score, "parent_score": parent,
     }  # fmt: skip
-    return CandidateRecord(**values | changes)
+    return Candidate(**values | changes)
 
 
 def rng():

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from atlas_gym.agents.population.candidate import CandidateRecord
+from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.trainers.data.measures import grouped, mean_gain, measurements
 
 
 def record(status="ok", score=-0.1, parent_score=-0.2, key="k", is_copy=False):
-    return CandidateRecord(
-        id=0, round=1, island=0, origin="agent", style="edit_line", hole="", parent_id=0, prompt="p",
+    return Candidate(
+        id=0, round=1, island=0, origin="agent", style="edit_line", site="", parent_id=0, prompt="p",
         completion="c", program="", program_key=key, status=status, score=score if status == "ok" else None,
         parent_score=parent_score, is_copy=is_copy,
     )  # fmt: skip

@@ -13,21 +13,21 @@ from tests.trainers.data.completions import built, completion, parent_text, rng
 
 @st.composite
 def buffers(draw):
-    """Completions as exploration leaves them: few distinct texts and holes, ties, copies, failures."""
+    """Completions as exploration leaves them: few distinct texts and sites, ties, copies, failures."""
     count = draw(st.integers(0, 60))
     made = []
     for i in range(count):
-        hole = draw(st.sampled_from(["window", "lam", "scores"]))
+        site = draw(st.sampled_from(["window", "lam", "scores"]))
         score = draw(st.one_of(st.none(), st.sampled_from([-0.3, -0.16, -0.15, -0.1, -0.08])))
         text = draw(st.sampled_from([" 10\n", " 10 \n", " 12\n", " x\n", " y(\n", " z\n", " w\n"]))
-        prompt = f"{hole} {draw(st.integers(0, 4))} ="
+        prompt = f"{site} {draw(st.integers(0, 4))} ="
         copy = draw(st.booleans()) if score == -0.16 else False
         key = draw(st.sampled_from([None, "a", "b", "c", "d"])) if score is not None else None
         parent = draw(st.sampled_from([None, -0.16]))
         task = draw(st.integers(0, 1))
         made.append(
             completion(
-                i, text, score, prompt, parent, hole, is_copy=copy, program_key=key, round=task,
+                i, text, score, prompt, parent, site, is_copy=copy, program_key=key, round=task,
                 parent_id=draw(st.sampled_from([None, 100 + i % 3])),
             )
         )  # fmt: skip
@@ -41,7 +41,7 @@ settings_strategy = st.builds(
     chosen_quantile=st.sampled_from([0.0, 0.3, 0.9]),
     per_prompt=st.integers(1, 5),
     prompts=st.integers(1, 8),
-    per_hole=st.integers(1, 20),
+    per_site=st.integers(1, 20),
     per_text=st.integers(1, 8),
     numbers=st.sampled_from([0.1, 0.5, 1.0]),
     length_ratio=st.sampled_from([0.0, 1.0, 2.0]),
@@ -91,7 +91,7 @@ def test_counts_and_caps_hold_and_no_pair_comes_twice(buffer, pair_settings, see
     assert len(numbers) <= pair_settings.numbers * pair_settings.count
     for key, cap in (
         (lambda p: p.prompt, pair_settings.per_prompt),
-        (lambda p: p.hole, max(pair_settings.per_hole, pair_settings.count)),
+        (lambda p: p.site, max(pair_settings.per_site, pair_settings.count)),
         (lambda p: p.chosen.strip(), pair_settings.per_text),
         (lambda p: p.rejected.strip(), pair_settings.per_text),
         (lambda p: (p.prompt, p.chosen, p.rejected), 1),

@@ -22,7 +22,7 @@ def kinds(builder, **changes):
         "count": 100,
         "per_prompt": 100,
         "prompts": 100,
-        "per_hole": 100,
+        "per_site": 100,
         "per_text": 100,
         "chosen_quantile": 0.0,
         "numbers": 1.0,
@@ -115,7 +115,7 @@ def test_a_thousand_pairs_can_be_had_of_an_accumulated_buffer():
     sites = [f"site {i}" for i in range(9)]
     buffer = [
         completion(1000 * p + i, f" {p} {i} {'+' if i % 2 else '('}\n", -0.1 - 0.001 * i if i % 2 else None,
-                   prompt=f"p{p} =", hole=sites[p % 9])
+                   prompt=f"p{p} =", site=sites[p % 9])
         for p in range(150)
         for i in range(8)
     ]  # fmt: skip
@@ -152,11 +152,11 @@ def test_a_style_with_one_site_may_fill_the_phase():
     buffer = []
     for i in range(40):
         buffer += [
-            completion(3 * i, f" body {i} a\n", -0.1, prompt=f"p{i}", hole="whole function"),
-            completion(3 * i + 1, f" body {i} b\n", -0.2, prompt=f"p{i}", hole="whole function"),
-            completion(3 * i + 2, f" body {i} c(\n", None, prompt=f"p{i}", hole="whole function"),
+            completion(3 * i, f" body {i} a\n", -0.1, prompt=f"p{i}", site="whole function"),
+            completion(3 * i + 1, f" body {i} b\n", -0.2, prompt=f"p{i}", site="whole function"),
+            completion(3 * i + 2, f" body {i} c(\n", None, prompt=f"p{i}", site="whole function"),
         ]
-    pairs = build_pairs(buffer, PairSettings(count=60, per_hole=4, chosen_quantile=0.0), rng())
+    pairs = build_pairs(buffer, PairSettings(count=60, per_site=4, chosen_quantile=0.0), rng())
     assert len(pairs) == 60
 
 
@@ -170,16 +170,16 @@ def test_numbers_have_no_more_than_their_share():
     assert len(build_pairs(buffer, PairSettings(count=20, chosen_quantile=0.0), rng())) == 5
 
 
-def many(holes=4, prompts=8):
+def many(sites=4, prompts=8):
     buffer = []
-    for hole in range(holes):
+    for site in range(sites):
         for prompt in range(prompts):
             improving = prompt % 2 == 0
             scores = [-0.05 if improving else -0.165, -0.17, -0.18, -0.2, None, None]
             for k, score in enumerate(scores):
-                text = f" value {hole} {prompt} {k}\n"
+                text = f" value {site} {prompt} {k}\n"
                 buffer.append(
-                    completion(len(buffer), text, score, prompt=f"h{hole} p{prompt} =", hole=f"h{hole}")
+                    completion(len(buffer), text, score, prompt=f"h{site} p{prompt} =", site=f"h{site}")
                 )
     return buffer
 
@@ -188,14 +188,14 @@ def test_a_set_has_all_kinds_and_what_one_lacks_the_others_fill():
     counts = Counter(pair.kind for pair in build_pairs(many(), PairSettings(count=64), rng()))
     assert len(counts) == 3  # no parent's own text is known here
     assert counts.total() == 64
-    no_failures = [member for member in many(holes=8, prompts=8) if member.passed]
+    no_failures = [member for member in many(sites=8, prompts=8) if member.passed]
     pairs = build_pairs(no_failures, PairSettings(count=64, chosen_quantile=0.0), rng())
     assert (len(pairs), {pair.kind for pair in pairs}) == (64, {"improving"})
 
 
-def test_selection_spreads_over_holes_before_it_repeats_one():
-    pairs = build_pairs(many(holes=5), PairSettings(builder="plain", count=10), rng())
-    assert len({pair.hole for pair in pairs}) == 5
+def test_selection_spreads_over_sites_before_it_repeats_one():
+    pairs = build_pairs(many(sites=5), PairSettings(builder="plain", count=10), rng())
+    assert len({pair.site for pair in pairs}) == 5
 
 
 def test_seeds_select_different_pairs():

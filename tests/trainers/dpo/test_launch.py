@@ -15,7 +15,7 @@ from tests.tiny_model import tuned_policy
 PROMPTS = ["window =", "lam =", "def f(x):\n    y =", "scores = base +", "alpha ="]
 # Two or three prompts in a batch, completions of different lengths, and a last batch of a single pair.
 PAIRS = [
-    PreferencePair(prompt, f" {10**k}\n", f" x{k}(\n", "failed", float("inf"), 2 * i, 2 * i + 1, "hole")
+    PreferencePair(prompt, f" {10**k}\n", f" x{k}(\n", "failed", float("inf"), 2 * i, 2 * i + 1, "site")
     for i, (prompt, k) in enumerate((prompt, k) for k in range(5) for prompt in PROMPTS)
 ]
 # All batches of one epoch, however far the policy moves.

@@ -30,7 +30,7 @@ class Stock(DPOTrainer):
 
 
 def pairs(*rows):
-    return [PreferencePair(*row, "score", 0.1, 2 * i, 2 * i + 1, "hole") for i, row in enumerate(rows)]
+    return [PreferencePair(*row, "score", 0.1, 2 * i, 2 * i + 1, "site") for i, row in enumerate(rows)]
 
 
 # Three prompts; completions are shared between pairs, chosen here and rejected there, and differ in length.

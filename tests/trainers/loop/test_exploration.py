@@ -61,7 +61,7 @@ def test_several_sites_of_a_parent_are_asked_and_resumed_as_one(tmp_path):
         for record in records:
             if record.origin == "agent":  # each has the prompt that it was written for
                 proposal = store.proposal(record.round, record.island, record.prompt)
-                assert (proposal.hole, proposal.assemble(record.completion)) == (record.hole, record.program)
+                assert (proposal.site, proposal.assemble(record.completion)) == (record.site, record.program)
 
 
 def test_copies_are_recognised(whole):

@@ -80,8 +80,8 @@ def store(tmp_path):
     style = EditLine("f")
     with RunStore(tmp_path) as store:
         store.add_round(0, [start], {})
-        for round_, hole in enumerate(style.sites(PROGRAM), start=1):
-            proposal = replace(style.propose(start, hole, Showing()), island=0, parent_score=4.0)
+        for round_, site in enumerate(style.sites(PROGRAM), start=1):
+            proposal = replace(style.propose(start, site, Showing()), island=0, parent_score=4.0)
             wrote = proposal.candidate(10 * round_, round_, " None\n")
             failed = wrote.judged(Evaluation(Status.ERROR, None, "TypeError"))
             store.add_round(round_, [failed], {}, [replace(proposal, island=0)])
@@ -103,7 +103,7 @@ def test_lessons_answer_the_phases_prompts_and_are_scored_like_candidates(store)
     for lesson in lessons:
         proposal = store.proposal(lesson.round, 0)
         assert lesson.round in (2, 3)  # the first round is an earlier phase's
-        assert (lesson.origin, lesson.prompt, lesson.hole) == ("supporter", proposal.prompt, proposal.hole)
+        assert (lesson.origin, lesson.prompt, lesson.site) == ("supporter", proposal.prompt, proposal.site)
         assert lesson.program == proposal.assemble(lesson.completion)
         assert (lesson.parent_id, lesson.parent_score) == (0, 4.0)
         assert store.candidate(lesson.id) == lesson
@@ -157,7 +157,7 @@ def test_every_site_comes_before_any_comes_twice(store):
         proposal = replace(style.propose(start, first, Showing(worse)), island=0, parent_score=4.0)
         store.add_round(round_, [], {}, [replace(proposal, island=0)])
     teacher(store, Supporter(), prompts=3).teach(1, 1, 11, set())
-    assert len({lesson.hole for lesson in store.taught(1)}) == 3
+    assert len({lesson.site for lesson in store.taught(1)}) == 3
 
 
 def test_lessons_stand_beside_the_agents_answers_where_pairs_are_formed(store):
@@ -188,7 +188,7 @@ def test_a_lesson_keeps_the_prompt_of_its_own_site(store):
     lessons = store.taught(1)
     assert {lesson.prompt for lesson in lessons} == {proposal.prompt for proposal in proposals}
     for lesson in lessons:
-        assert store.proposal(4, 0, lesson.prompt).hole == lesson.hole
+        assert store.proposal(4, 0, lesson.prompt).site == lesson.site
 
 
 def test_a_lesson_that_the_machine_failed_to_score_leaves_the_next_phases_theirs(store):

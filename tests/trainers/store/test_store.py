@@ -70,7 +70,7 @@ text = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 
 @given(
     st.builds(
-        replace, st.just(RECORD), completion=text, program=text, detail=text, diagnosis=text, prompt=text, hole=text,
+        replace, st.just(RECORD), completion=text, program=text, detail=text, diagnosis=text, prompt=text, site=text,
         score=st.none() | st.floats(allow_nan=False, allow_infinity=False), is_copy=st.booleans(),
         duplicate_of=st.none() | st.integers(0, 10**12),
         metrics=st.dictionaries(text, st.floats(allow_nan=False, allow_infinity=False), max_size=3),
