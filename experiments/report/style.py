@@ -4,12 +4,10 @@ Use as `with plot_style():` around both drawing and saving.
 """
 
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 import matplotlib
 from cycler import cycler
-from matplotlib.figure import Figure
 
 matplotlib.use("Agg")
 
@@ -33,12 +31,3 @@ _STYLE: dict[Any, Any] = {
 def plot_style() -> AbstractContextManager[None]:
     """matplotlib's settings for the block's figures."""
     return matplotlib.rc_context(_STYLE)
-
-
-def save(figure: Figure, path: Path) -> list[Path]:
-    """Write PDF and PNG beside each other; equal figures give equal files (no dates inside)."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    paths = [path.with_suffix(".pdf"), path.with_suffix(".png")]
-    figure.savefig(paths[0], metadata={"CreationDate": None, "Creator": None, "Producer": None})
-    figure.savefig(paths[1], metadata={"Software": None})
-    return paths

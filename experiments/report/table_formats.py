@@ -1,13 +1,11 @@
 """Tables of text, and tables as files: CSV for programs, Markdown for pages."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
-
-from atlas_gym.intervals import mean_interval
 
 _FORMULA = re.compile(r"[=@+\-\t\r]")
 _FIGURES = re.compile(r"[+-]?[\d.][\d\s.,e±%()\[\]+–-]*|[+-]?(nan|inf)")
@@ -50,29 +48,6 @@ def write_csv(frame: pd.DataFrame, path: Path, index: bool = False) -> Path:
     return path
 
 
-def told_interval(differences: Sequence[float], form: str, of: str) -> str:
-    """Their mean with its 95 % interval, each number of that form, and of how many it is; a dash for fewer than two."""
-    return f"{mean_interval(differences):{form}} ({len(differences)} {of})" if len(differences) > 1 else "–"
-
-
-def write_tables(tables: Iterable[Table], folder: Path) -> list[Path]:
-    """Write every table in every format; returns the paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for table in tables:
-        for ending, write in ((".csv", as_csv), (".md", as_markdown)):
-            path = folder / f"{table.name}{ending}"
-            path.write_text(write(table), encoding="utf-8")
-            paths.append(path)
-    return paths
-
-
-def as_csv(table: Table) -> str:
-    """Comma-separated, with a header row."""
-    rows = pd.DataFrame([table.columns, *table.rows]).map(harmless)
-    return rows.to_csv(index=False, header=False, lineterminator="\n")
-
-
 def as_markdown(table: Table) -> str:
     """A pipe table, its caption in bold above, its note below."""
     rules = [":--", *["--:"] * (len(table.columns) - 1)]
@@ -80,14 +55,6 @@ def as_markdown(table: Table) -> str:
     lines = ["| " + " | ".join(_markdown(cell) for cell in row) + " |" for row in rows]
     note = ["", table.note] if table.note else []
     return "\n".join([f"**{table.title}**", "", *lines, *note]) + "\n"
-
-
-def pipe_table(rows: Sequence[Mapping[str, str]]) -> str:
-    """A pipe table of rows that all have the same columns, by their heads; cells may hold Markdown. Of none nothing."""
-    if not rows:
-        return ""
-    lines = [list(rows[0]), ["---"] * len(rows[0]), *(row.values() for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def _markdown(cell: str) -> str:

@@ -11,7 +11,6 @@ import pandas as pd
 from atlas_gym.experiments.loggers.metrics import improvement
 from atlas_gym.experiments.report.comparison import Group
 from atlas_gym.experiments.report.data import RunData
-from atlas_gym.experiments.report.table_formats import Table, table
 from atlas_gym.intervals import standard_error
 from atlas_gym.text import one_line
 from atlas_gym.trainers.data.measures import distinct_programs
@@ -166,62 +165,6 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else math.nan
 
 
-OVER_SEEDS = "± is the standard error over the runs' seeds."
-"""Said under every table of such means."""
-
-
-def final_scores(runs: pd.DataFrame, where: str = "Start", note: str = "") -> Table:
-    """The paper's Table 2: initial and best score by method, on the seeds that no program was chosen by."""
-    rows = (
-        {
-            "Method": arm, where: start, "Seeds": str(len(own)), "Initial": mean_error(own.initial_held_out),
-            "Best": mean_error(own.best_held_out), "Improvement": percent_error(own.improvement),
-            "Evaluations": mean_error(own.evaluations, ".0f"),
-        }
-        for (arm, start), own in groups_of(runs[runs.best_training.notna()], "arm", "start")
-    )  # fmt: skip
-    note += (
-        "Held-out seeds that chose no program; improvement is the share of the initial program's loss that is gone; of "
-        "several instances the mean. " + OVER_SEEDS
-    )
-    return table("final_scores", "Best program on held-out seeds", rows, note)
-
-
-def ablation(runs: pd.DataFrame) -> Table:
-    """The paper's Table 4: improvement by method, one column a start or environment."""
-    starts = list(dict.fromkeys(runs.start))
-    rows = (
-        {"Method": arm, **{start: percent_error(own[own.start == start].improvement) for start in starts}}
-        for (arm,), own in groups_of(runs, "arm")
-    )
-    return table("ablation", "Improvement by method and start", rows, OVER_SEEDS)
-
-
-def interventions(runs: pd.DataFrame, where: str = "Start") -> Table:
-    """The paper's Table 3: how often the strategist changed what, and how often the reference moved."""
-    rows = (
-        {
-            "Method": arm, where: start, "Phases": str(own.phases.sum()),
-            **{rate: f"{own[key].sum() / own.phases.sum():.0%}" for rate, key in _RATES.items()},
-        }
-        for (arm, start), own in groups_of(runs[runs.phases > 0], "arm", "start")
-    )  # fmt: skip
-    note = "Share of the tuning phases of all seeds. Without a gate the reference rule decides what moves."
-    return table("interventions", "Strategist and inspector", rows, note)
-
-
-def interventions_by_run(runs: pd.DataFrame, where: str = "Start") -> Table:
-    """The paper's Table 5: the same run by run."""
-    rows = (
-        {
-            "Method": row["arm"], where: row["start"], "Seed": str(row["seed"]),
-            **{rate: f"{row[key]}/{row['phases']}" for rate, key in _RATES.items()},
-        }
-        for row in runs.to_dict("records")
-    )  # fmt: skip
-    return table("interventions_by_run", "Run by run", rows)
-
-
 def mean_error(values: Iterable[float], form: str = ".4f") -> str:
     """Mean ± standard error of those that are numbers; a single value has no error."""
     found = np.asarray([*values], dtype=float)
@@ -230,16 +173,3 @@ def mean_error(values: Iterable[float], form: str = ".4f") -> str:
         return "–"
     mean = format(found.mean(), form)
     return mean if len(found) < 2 else f"{mean} ± {float(standard_error(found)):{form}}"
-
-
-def percent_error(values: Iterable[float]) -> str:
-    """The same in per cent."""
-    text = mean_error([100 * v for v in values], ".1f")
-    return text if text == "–" else f"{text} %"
-
-
-def groups_of(rows: pd.DataFrame, *keys: str) -> list[tuple[tuple, pd.DataFrame]]:
-    """Rows by the values of some columns: all arms of a start, then those of the next, in the rows' order."""
-    found = list(rows.groupby(list(keys), sort=False)) if len(rows) else []
-    starts = list(dict.fromkeys(key[1:2] for key, _ in found))
-    return sorted(found, key=lambda item: starts.index(item[0][1:2]))
