@@ -11,28 +11,23 @@ from rich.table import Table
 from atlas_gym.experiments.loggers.metrics import improvement
 from atlas_gym.experiments.report.data import RunData
 from atlas_gym.experiments.report.figures import as_png, draw_learning, draw_scores
-from atlas_gym.experiments.report.tables import mean_error, phase_table
+from atlas_gym.experiments.report.tables import mean_error
 from atlas_gym.experiments.report.words import said
 
 
 def print_summary(run: RunData, summary: Mapping[str, Any], console: Console) -> None:
-    """Scores, phases and the best program's source, as a person wants to see them."""
+    """Scores, what tuning changed, spending and the best program; phases are in the report."""
     console.print(_score_table(summary))
-    if run.tuned_phases:
-        console.print(_phase_table(run))
     if words := said(run):
         console.print(f"\n{words}", markup=False, highlight=False)
     for model, spent in summary["spending"].items():
         console.print(
             f"\n{model}: {spent['requests']} requests, {spent['prompt_tokens']} tokens read, "
-            f"{spent['completion_tokens']} written{_cost(spent['money'])}", markup=False,
+            f"{spent['completion_tokens']} written" + (f", cost {spent['money']:.4g}" if spent["money"] else ""),
+            markup=False,
         )  # fmt: skip
     console.print(f"\nBest program (candidate {summary['best']['id']}, origin: {summary['best']['origin']}):")
     console.print(Syntax(summary["best"]["program"], "python", background_color="default"))
-
-
-def _cost(money: float) -> str:
-    return f", cost {money:.4g}" if money else ""  # without prices nobody knows what the tokens cost
 
 
 def write_files(run: RunData, summary: Mapping[str, Any]) -> list[Path]:
@@ -87,12 +82,3 @@ def _add_instances(table: Table, instances: Sequence[Mapping[str, Any]]) -> None
 
 
 _SPLITS = ("score", "held_out")
-
-
-def _phase_table(run: RunData) -> Table:
-    """The report's table of phases, a column a phase."""
-    phases = phase_table(run).set_index("Phase").T
-    table = Table("", *(f"phase {phase}" for phase in phases), title="Fine-tuning phases")
-    for name, row in phases.iterrows():
-        table.add_row(str(name), *map(str, row))
-    return table
