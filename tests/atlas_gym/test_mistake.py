@@ -2,7 +2,7 @@
 
 import pytest
 
-from atlas_gym.mistake import authors_line, in_a_line
+from atlas_gym.mistake import in_a_line
 
 
 def raised(call):
@@ -20,9 +20,3 @@ def test_the_line_is_the_last_that_is_no_librarys():
     text = in_a_line(raised(mistaken))
     assert text.startswith("JSONDecodeError in test_mistake.py, line ")
     assert ', return json.loads("{"): Expecting' in text
-
-
-def test_an_error_of_librarys_alone_has_no_line():
-    error = ValueError("odd")
-    assert authors_line(error) is None
-    assert in_a_line(error) == "ValueError: odd"

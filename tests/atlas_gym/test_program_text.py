@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atlas_gym.envs.episode import code_block
-from atlas_gym.program_text import parse_program, program_in, program_key, syntax_error
+from atlas_gym.program_text import program_in, program_key, syntax_error
 
 PROGRAM = """
 import numpy as np
@@ -86,25 +86,9 @@ def test_key_tells_programs_apart(other):
     assert program_key(other) != program_key(PROGRAM)
 
 
-def test_key_keeps_the_fields_of_a_dataclass():
-    fields = "@dataclass\nclass State:\n    mean: float = 0.0\n"
-    assert program_key(fields) != program_key(fields.replace(": float", ""))
-
-
-def test_key_of_a_docstring_alone_is_that_of_nothing():
-    assert program_key("def f():\n    'doc'") == program_key("def f():\n    pass")
-
-
 @pytest.mark.parametrize("source", ["def f(", "\0", "'\ud800'", "-" * 60_000 + "1", "x = 1\n" * 20_000])
 def test_what_does_not_parse_has_no_key(source):
     assert program_key(source) is None
-
-
-@pytest.mark.parametrize("check", [program_key, parse_program, lambda text: syntax_error(text, "f")])
-@pytest.mark.filterwarnings("error")
-def test_parsing_says_nothing_of_the_text(check, capfd):
-    check("def f():\n    return '\\d\\[31m' + 1or 2\n")  # an odd escape and a number that runs into a word
-    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.timeout(60)

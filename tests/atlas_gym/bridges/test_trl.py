@@ -1,17 +1,12 @@
 """The reward function and the environment class, called as TRL calls them."""
 
-import re
-
 import cloudpickle
 import gymnasium as gym
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import atlas_gym
 from atlas_gym.bridges.trl import ProgramEnvironment, ProgramReward
 from atlas_gym.evaluation import ConfinedEvaluator, InfrastructureError
-from atlas_gym.optional import require
 from atlas_gym.program_text import program_in
 
 SMALL = {"horizon": 60, "replicas": 1}
@@ -116,24 +111,3 @@ def test_no_reward_is_due_after_a_failure_of_the_machine(monkeypatch):
     environment.reset(seed=1)
     environment.submit(GOOD)
     assert environment.get_reward() == score(GOOD, 1)
-
-
-def test_a_missing_package_is_named_with_its_extra():
-    with pytest.raises(ModuleNotFoundError, match=r"atlas-gym\[serve\]"):
-        require("no_such_package", "serve")
-
-
-@given(st.text("`a \n", max_size=60))
-def test_the_program_is_what_the_pattern_finds(answer):
-    found = re.findall(r"(?ms)^ {0,3}(`{3,})[^`\n]*\n(.*?)(^ {0,3}\1`* *$|\Z)", answer)
-    blocks = [code for _, code, closing in found if closing]
-    if blocks or not re.search(r"(?m)^ {0,3}`{3,}[^`\n]*$", answer):
-        assert program_in(answer) == (blocks[-1] if blocks else answer)
-    else:  # a fence without a partner
-        assert program_in(answer) in answer
-
-
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize("part", ["`", "```\n", "```", "a`", "````\n`"])
-def test_a_long_answer_is_read_once(part):
-    program_in(part * 300_000)

@@ -1,11 +1,9 @@
-import io
 import sys
 
 import pytest
 
 from atlas_gym.cli import doctor
 from atlas_gym.cli.main import main
-from atlas_gym.hidden_streams import SECRET_VARIABLE
 from atlas_gym.tasks.bandit.experts import EXPERTS
 
 SMALL = ["--set", "horizon=60", "replicas=2"]
@@ -80,25 +78,6 @@ def test_mistakes_are_one_line_and_exit_code_2(arguments, message, capsys):
     assert "Traceback" not in error
 
 
-@pytest.mark.parametrize("option", ["--seeds", "--workers"])
-def test_numbers_of_which_nothing_would_come_are_refused(option, capsys):
-    with pytest.raises(SystemExit, match="2"):
-        main(["evaluate", "ATLAS-Bandit-v0", "kalman", option, "0"])
-    assert f"{option}: '0' must be a whole number of at least 1" in capsys.readouterr().err
-
-
-def test_a_mark_at_the_beginning_of_a_file_is_not_read(tmp_path):
-    path = tmp_path / "program.py"
-    path.write_text("def policy(context, history, t):\n    return 0\n", encoding="utf-8-sig")
-    assert evaluate(path, "--seeds", 1, *SMALL) == 0
-
-
-def test_a_file_that_is_no_text_is_named(tmp_path, capsys):
-    (tmp_path / "program.py").write_bytes(b"\x00\xff")
-    assert evaluate(str(tmp_path / "program.py")) == 2
-    assert "program.py is no program: it is not UTF-8 text" in capsys.readouterr().err
-
-
 def test_unknown_environments_are_named(capsys):
     assert main(["evaluate", "ATLAS-Nothing-v0", "kalman"]) == 2
     assert "there are ATLAS-Bandit-v0" in capsys.readouterr().err
@@ -115,23 +94,6 @@ def test_the_list_shows_every_environment(capsys):
 def test_a_closed_output_is_no_error(monkeypatch):
     monkeypatch.setattr(sys, "stdout", None)
     assert main(["list"]) == 0
-
-
-def test_an_output_that_lacks_characters_gets_question_marks(monkeypatch):
-    written = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
-    monkeypatch.setattr("atlas_gym.cli.main._list", lambda options: print("±") or 0)
-    assert main(["list"]) == 0
-    assert written.getvalue() == b"?\n"
-
-
-def test_a_secret_that_cannot_be_kept_is_one_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.delenv(SECRET_VARIABLE)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    (tmp_path / "atlas-gym" / "secret").mkdir(parents=True)
-    assert evaluate("kalman", "--seeds", 1) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert f"set {SECRET_VARIABLE} to a text of your own" in line
 
 
 def test_the_doctors_verdict_is_the_exit_code(monkeypatch):

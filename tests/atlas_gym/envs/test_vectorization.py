@@ -47,11 +47,6 @@ def test_every_vectorization_gives_the_same_rewards(env_id, mode):
     assert list(infos["final_info"]["status"]) == ["ok", "ok"]
 
 
-def test_shared_memory_is_refused_instead_of_returning_stale_texts(env_id):
-    with pytest.raises(ValueError, match="shared_memory=False"):
-        gym.make_vec(env_id, num_envs=2, vectorization_mode="async", **QUICK[env_id])
-
-
 def test_numbers_in_a_batchs_info_have_one_type_whatever_fails(env_id):
     broken, works = "def (", make_task(env_id).starts["named"]
     types = set()

@@ -2,7 +2,6 @@
 
 import math
 import sys
-import textwrap
 from dataclasses import replace
 
 import pytest
@@ -11,13 +10,11 @@ from atlas_gym.evaluation import (
     ConfinedEvaluator,
     ConfinementError,
     EvaluatorError,
-    InfrastructureError,
     Limits,
     Status,
     UnconfinedEvaluator,
     make_evaluator,
 )
-from atlas_gym.evaluation import evaluator as evaluator_module
 from atlas_gym.evaluation.evaluator import shared_evaluator
 from atlas_gym.sandbox.confinement import ALL_LAYERS
 from tests.atlas_gym.evaluation.processes import alive, descendants
@@ -53,25 +50,9 @@ def test_report_of_an_honest_program(evaluator):
     assert evaluation.peak_memory_mb > 1
 
 
-def test_report_of_a_failed_program(evaluator):
-    evaluation = evaluator.evaluate("1 / 0", TASK)
-    assert (evaluation.status, evaluation.score) == (Status.ERROR, None)
-    assert not evaluation.ok
-    assert (evaluation.metrics, evaluation.diagnosis, evaluation.traces) == ({}, "", {})
-
-
 def test_unconfined_evaluator_reports_that_it_confines_nothing():
     with UnconfinedEvaluator() as evaluator:
         assert evaluator.evaluate(HONEST, TASK).layers == ("rlimits",)
-
-
-def test_unconfined_programs_can_do_what_confined_ones_cannot(tmp_path, evaluator):
-    program = f"import os\nos.makedirs({str(tmp_path / 'made')!r}, exist_ok=True)\n" + HONEST
-    assert evaluator.evaluate(program, TASK).status is Status.VIOLATION
-    assert not (tmp_path / "made").exists()
-    with UnconfinedEvaluator() as unconfined:
-        assert unconfined.evaluate(program, TASK).ok
-    assert (tmp_path / "made").exists()
 
 
 def test_unconfined_children_end_with_the_evaluation():
@@ -129,22 +110,6 @@ def test_replicas_do_not_share_globals(evaluator):
     assert evaluator.evaluate(program, TASK).ok
 
 
-def test_programs_may_use_dataclasses_and_what_is_installed(evaluator):
-    program = """
-    from __future__ import annotations
-    from dataclasses import dataclass
-    import scipy.linalg
-
-    @dataclass
-    class State:
-        mean: float = 0.0
-
-    def guess(hint, t, state=State()):
-        return float(scipy.linalg.norm([3.0 * hint]))
-    """
-    assert evaluator.evaluate(textwrap.dedent(program), TASK).ok
-
-
 @pytest.mark.parametrize(
     ("line", "status"),
     [
@@ -186,35 +151,10 @@ def test_a_module_that_is_looked_for_while_the_program_runs_has_to_be_imported(e
         assert evaluator.evaluate(f"{advised}\n{line}\n{HONEST}", task).ok
 
 
-def test_an_unconfined_program_that_kills_itself_looks_like_a_fault_of_the_machine(monkeypatch):
-    monkeypatch.setattr(evaluator_module, "_PAUSE_S", 0.0)
-    with UnconfinedEvaluator() as unconfined, pytest.raises(InfrastructureError, match="attempts failed"):
-        unconfined.evaluate("import os; os.kill(os.getpid(), 9)", TASK)
-
-
 def test_error_text_shows_the_program_line(evaluator):
     program = "def guess(hint, t):\n    wanted = unknown + 1\n    return wanted\n"
     detail = evaluator.evaluate(program, TASK).detail
     assert detail == "line 2, in guess: wanted = unknown + 1\nNameError: name 'unknown' is not defined"
-
-
-def test_error_text_is_cut_to_the_limit(evaluator):
-    task = replace(TASK, limits=Limits(error_chars=50))
-    detail = evaluator.evaluate("raise ValueError('x' * 1000)", task).detail
-    assert detail == "line 1, in <module>: raise ValueError('x' * 1000)"
-
-
-def test_cpu_time_is_limited_too(evaluator):
-    task = replace(TASK, limits=Limits(wall_s=60.0, cpu_s=1.0))
-    evaluation = evaluator.evaluate("while True: pass", task)
-    assert evaluation.status is Status.TIMEOUT
-    assert evaluation.detail == "more than 1 s of CPU time"
-
-
-def test_cpu_time_is_limited_for_programs_that_ignore_the_warning(evaluator):
-    program = "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"
-    task = replace(TASK, limits=Limits(wall_s=60.0, cpu_s=1.0))
-    assert evaluator.evaluate(program, task).status is Status.TIMEOUT
 
 
 def test_no_cpu_time_is_won_by_ignoring_the_warning(evaluator):
@@ -238,14 +178,6 @@ def test_a_closed_channel_is_told(evaluator):
     assert (evaluation.status, evaluation.detail) == (Status.CRASHED, "it closed the channel")
 
 
-def test_memory_of_dying_libraries_counts_as_memory(evaluator):
-    grow = "import ctypes\nkeep = np.ones(2**24)\nctypes.CDLL(None).abort()"
-    task = replace(TASK, limits=Limits(memory_mb=150))
-    assert evaluator.evaluate(grow, task).status is Status.MEMORY
-    with_room = replace(TASK, limits=Limits(memory_mb=1024))
-    assert evaluator.evaluate(grow, with_room).status is Status.CRASHED
-
-
 def test_a_score_that_is_not_finite_is_an_error(evaluator, monkeypatch):
     monkeypatch.setattr(
         ToyTask, "judge", lambda self, channel: replace(judge(self, channel), score=float("nan"))
@@ -259,13 +191,6 @@ judge = ToyTask.judge
 def test_a_missing_driver_is_an_error(evaluator):
     with pytest.raises(EvaluatorError, match="no driver module"):
         evaluator.evaluate(HONEST, replace(TASK, driver="tests.atlas_gym.evaluation.nowhere"))
-
-
-def test_a_broken_driver_is_an_error_with_its_traceback(evaluator, tmp_path, monkeypatch):
-    (tmp_path / "broken_driver.py").write_text("raise RuntimeError('broken on import')")
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(EvaluatorError, match="broken on import"):
-        evaluator.evaluate(HONEST, replace(TASK, driver="broken_driver"))
 
 
 def test_a_driver_that_starts_threads_is_an_error(evaluator, tmp_path, monkeypatch):
@@ -289,12 +214,6 @@ def test_limits_must_be_positive_and_finite(field):
     for value in (0, -1, math.nan, math.inf, 1e10, "1", None):
         with pytest.raises(ValueError, match=rf"{field} is {value!r}; it must be a (whole )?number above 0"):
             Limits(**{field: value})
-
-
-@pytest.mark.parametrize("field", ["memory_mb", "source_chars", "error_chars"])
-def test_limits_that_are_counts_are_whole(field):
-    with pytest.raises(ValueError, match="whole number"):
-        Limits(**{field: 100.5})
 
 
 def test_evaluators_by_keyword():

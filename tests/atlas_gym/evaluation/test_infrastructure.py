@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-import atlas_gym
 from atlas_gym.evaluation import (
     ConfinedEvaluator,
     EvaluatorPool,
@@ -124,17 +123,6 @@ def test_a_worker_that_never_says_ready_is_no_fault_of_the_program(confined, mon
         confined.evaluate(HONEST, TASK)
 
 
-def test_a_pool_counts_what_the_machine_spoiled(tmp_path):
-    with EvaluatorPool(1) as pool:
-        task = OutOfMemoryTask(kills=1, counted_in=str(tmp_path / "once"))
-        retries = pool.evaluate(HONEST, task).retries
-        assert retries in (1, 2)  # the second, where a server whose end was not noticed yet was asked again
-        with pytest.raises(InfrastructureError):
-            pool.evaluate(HONEST, replace(task, kills=99, counted_in=str(tmp_path / "always")))
-        counted = pool.statistics
-    assert (counted.evaluated, counted.retried, counted.failed) == (1, retries, 1)
-
-
 def test_time_in_which_an_evaluator_was_stopped_is_not_the_programs(tmp_path):
     limits = Limits(wall_s=2.0)
     task = StoppedTask(limits=limits, written_to=str(tmp_path / "evaluator"))
@@ -176,12 +164,6 @@ def test_a_worker_that_has_to_be_killed_is_told_by_why(killed, status):
     assert failure_from_exit(Exit(int(signal.SIGKILL), killed, 0.0, 0), Limits(), 0).status is status
 
 
-def test_one_that_ran_out_of_cpu_time_did_not_close_the_channel_itself():
-    """However late its end is reported."""
-    ended = Exit(int(signal.SIGKILL), KILLED_ON_REQUEST, 10.0, 0)
-    assert failure_from_exit(ended, Limits(cpu_s=10.0), 0).status is Status.TIMEOUT
-
-
 # --- a busy machine -------------------------------------------------------------------------------------------
 
 
@@ -200,21 +182,6 @@ def one_busy_core():
         loop.kill()
         loop.wait()
     os.sched_setaffinity(0, allowed)
-
-
-@needs_cores
-def test_honest_burgers_programs_survive_on_a_busy_machine(one_busy_core):
-    pytest.importorskip("torch", reason="needs the extra `burgers`")
-    task = atlas_gym.make_task("ATLAS-Burgers-v0", seed=0, steps=40, replicas=1)
-    program = atlas_gym.make_task("ATLAS-Burgers-v0").starts["named"]
-    with ConfinedEvaluator() as evaluator:
-        evaluator.evaluate(program, task)  # warms up
-        alone = evaluator.evaluate(program, task)
-        one_busy_core(4)
-        tight = replace(task.limits, wall_s=1.5 * alone.wall_s)
-        beside = evaluator.evaluate(program, replace(task, limits=tight))
-    assert (beside.status, beside.score) == (Status.OK, alone.score)
-    assert beside.wall_s > tight.wall_s  # it had to wait
 
 
 @needs_cores

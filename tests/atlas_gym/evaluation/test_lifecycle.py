@@ -68,22 +68,6 @@ def test_a_dead_fork_server_is_replaced(evaluator):
     assert evaluator.evaluate(HONEST, TASK).ok
 
 
-def test_a_fork_server_that_dies_before_its_first_worker_is_replaced(evaluator, monkeypatch):
-    take = handles.ForkServerHandle.take
-    killed = []
-
-    def take_from_dead(self):
-        if not killed:
-            killed.append(self.pid)
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-        return take(self)
-
-    monkeypatch.setattr(handles.ForkServerHandle, "take", take_from_dead)
-    evaluation = evaluator.evaluate(HONEST, TASK)
-    assert (evaluation.ok, evaluation.retries) == (True, 1)
-
-
 def test_a_dead_spare_worker_is_replaced(evaluator):
     evaluator.evaluate(HONEST, TASK)
     (server,) = evaluator._servers.values()
@@ -103,20 +87,6 @@ def test_a_fork_server_that_dies_each_time_is_no_fault_of_the_program(evaluator,
     monkeypatch.setattr(ToyTask, "judge", kill_server)
     with pytest.raises(InfrastructureError, match=r"3 attempts failed, .* the fork server is gone"):
         evaluator.evaluate("import time\ntime.sleep(100)", TASK)
-
-
-def test_an_interrupt_is_not_lost_with_a_fork_server(evaluator, monkeypatch):
-    def interrupted(self, channel):
-        (server,) = evaluator._servers.values()
-        os.kill(server.pid, signal.SIGKILL)
-        os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ToyTask, "judge", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            evaluator.evaluate(HONEST, TASK)
-    assert evaluator.evaluate(HONEST, TASK).ok
 
 
 def test_a_forked_copy_of_an_evaluator_gets_its_own_workers(evaluator):
@@ -157,21 +127,6 @@ def test_nothing_survives_the_death_of_the_trusted_process():
             os.kill(pid, signal.SIGKILL)
 
 
-def test_a_lost_fork_server_leaves_no_descriptor(evaluator, monkeypatch):
-    evaluator.evaluate(HONEST, TASK)
-    before = open_descriptors()
-    (server,) = evaluator._servers.values()
-
-    def kill_server_once(self, channel):
-        if server.pid in alive(descendants()):
-            os.kill(server.pid, signal.SIGKILL)
-        return judge(self, channel)
-
-    monkeypatch.setattr(ToyTask, "judge", kill_server_once)
-    assert evaluator.evaluate(HONEST, TASK).ok
-    assert len(open_descriptors()) == len(before)
-
-
 def test_a_forgotten_evaluator_leaves_nothing():
     gc.collect()
     descriptors = open_descriptors()
@@ -183,17 +138,6 @@ def test_a_forgotten_evaluator_leaves_nothing():
     gc.collect()
     assert alive(processes) == set()
     assert open_descriptors() == descriptors
-
-
-@pytest.mark.parametrize("hears", [b"", wire.LENGTH.pack(1000)], ids=["nothing", "half"])
-def test_a_fork_server_whose_owner_is_gone_ends_without_a_word(hears):
-    ours, theirs = socket.socketpair()
-    with theirs:
-        with ours:
-            ours.sendall(hears)
-        command = [sys.executable, str(handles._BOOT), str(theirs.fileno())]
-        done = subprocess.run(command, capture_output=True, pass_fds=[theirs.fileno()], check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
 
 
 HANGS_UP = """

@@ -59,32 +59,6 @@ def test_every_status_comes_through(shared_pool):
     assert statuses == ["ok", "invalid", "error", "timeout", "memory", "violation", "crashed"]
 
 
-def test_tasks_may_differ_within_a_pool(shared_pool):
-    tasks = [replace(TASK, seed=seed, replicas=1 + seed) for seed in range(4)]
-    futures = [shared_pool.submit(LAZY, task) for task in tasks]
-    assert [future.result().score for future in futures] == [play_bare(LAZY, task) for task in tasks]
-
-
-def test_traces_and_costs_come_through(shared_pool):
-    evaluation = shared_pool.evaluate(HONEST, TASK)
-    assert evaluation.traces["hints"].shape == (20, 2)
-    assert evaluation.cpu_s > 0
-    assert "seccomp" in evaluation.layers
-
-
-def test_many_threads_may_submit(shared_pool):
-    scores = []
-    threads = [
-        threading.Thread(target=lambda: scores.append(shared_pool.evaluate(HONEST, TASK).score))
-        for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert scores == [play_bare(HONEST, TASK)] * 8
-
-
 @pytest.fixture
 def kept(monkeypatch):
     """The cores that `own_core` chose, of two that nobody else has."""
@@ -235,21 +209,6 @@ def test_a_forgotten_pool_closes_itself():
     assert alive(everything) == set()
 
 
-def test_a_signal_that_comes_while_signals_are_being_ignored_is_not_complained_of(monkeypatch):
-    blocked = []
-
-    def change(*_):
-        blocked.append(signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, ()))
-
-    monkeypatch.setattr(signal, "signal", change)
-    try:
-        with pytest.raises(SystemExit):
-            server._leave()
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    assert blocked == [True]
-
-
 SCRIPT = """
 import os, time
 from atlas_gym.evaluation import EvaluatorPool, Limits
@@ -262,13 +221,6 @@ assert all(e.ok for e in pool.map([HONEST] * 4, ToyTask()))
 def test_the_interpreter_may_end_without_close():
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-def test_an_evaluator_process_leaves_nothing_to_warn_of(monkeypatch, capfd):
-    monkeypatch.setenv("PYTHONWARNINGS", "always")
-    with EvaluatorPool(1) as pool:
-        assert pool.evaluate(HONEST, ToyTask()).ok
-    assert "ResourceWarning" not in capfd.readouterr().err
 
 
 def test_nothing_survives_a_killed_owner():
@@ -320,19 +272,3 @@ def test_a_fork_of_the_owner_is_refused(shared_pool):
             os._exit(code)
     assert os.waitpid(child, 0)[1] == 0
     assert shared_pool.evaluate(HONEST, TASK).ok
-
-
-def test_unconfined_pools_must_be_named():
-    with EvaluatorPool(1, confinement="unconfined") as pool:
-        assert pool.evaluate(HONEST, TASK).layers == ("rlimits",)
-
-
-@pytest.mark.parametrize("workers", [0, -1])
-def test_a_pool_needs_workers(workers):
-    with pytest.raises(ValueError, match="at least one worker"):
-        EvaluatorPool(workers)
-
-
-def test_unknown_confinement_is_refused_at_once():
-    with pytest.raises(ValueError, match="confinement"):
-        EvaluatorPool(1, confinement="off")

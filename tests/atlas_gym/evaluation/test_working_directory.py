@@ -8,14 +8,9 @@ from importlib.util import find_spec
 import pytest
 
 import atlas_gym
-from atlas_gym.evaluation import EvaluatorPool
 from atlas_gym.evaluation.safe_start import (
-    safe_children,
-    safe_command,
-    safe_environment,
     standard_library_first,
 )
-from tests.atlas_gym.evaluation.toy import HONEST, ToyTask
 
 
 @pytest.fixture(scope="module")
@@ -86,26 +81,3 @@ def test_the_standard_library_goes_first_and_the_rest_keeps_its_order():
     ordered = standard_library_first(["/shadow", *own, "/shadow", "/other"])
     assert ordered.count("/shadow") == 1
     assert ordered.index(os.path.dirname(os.__file__)) < ordered.index("/shadow") < ordered.index("/other")
-
-
-def test_a_working_directory_that_was_deleted_is_no_hindrance(tmp_path, monkeypatch):
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
-    monkeypatch.setattr(sys, "path", ["", *sys.path])
-    with EvaluatorPool(1) as pool:
-        assert pool.evaluate(HONEST, ToyTask()).ok
-
-
-def test_the_environment_is_as_before_afterwards(monkeypatch):
-    for before in (None, "x"):
-        monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
-        if before:
-            monkeypatch.setenv("PYTHONSAFEPATH", before)
-        with safe_children():
-            assert os.environ["PYTHONSAFEPATH"] == "1"
-        assert os.environ.get("PYTHONSAFEPATH") == before
-    monkeypatch.setenv("PYTHONPATH", "/shadow")
-    assert "PYTHONPATH" not in safe_environment()
-    assert safe_command("m", "a")[-2:] == ["m", "a"]

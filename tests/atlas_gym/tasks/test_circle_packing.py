@@ -117,10 +117,6 @@ def test_the_score_is_the_sum_of_the_radii_against_the_best_known():
     assert "1 circles touch nothing" in judgement.diagnosis
 
 
-def test_a_better_packing_than_the_best_known_scores_above_zero():
-    assert packed([(0.5, 0.5, 0.5)], best_known=0.4).score == pytest.approx(0.1)
-
-
 @pytest.mark.parametrize("name", ["start", "inlined", "scratch", "grid"])
 @pytest.mark.parametrize("n", [*range(1, 12), 26, 32, 37])
 def test_programs_that_come_along_are_feasible_for_any_number(name, n):
@@ -137,13 +133,6 @@ def test_the_start_reads_the_same_with_its_constants_inlined():
     np.testing.assert_allclose(sums[0].traces["circles"], sums[1].traces["circles"], atol=1e-15)
 
 
-def test_sums_of_radii_in_closed_form():
-    grid = judge_in_process(CirclePacking.programs["grid"].program, CirclePacking())
-    assert grid.metrics["sum_of_radii"] == pytest.approx(2.5 + 0.1 * (math.sqrt(2) - 1), abs=1e-9)
-    row = judge_in_process(CirclePacking.programs["scratch"].program, CirclePacking())
-    assert row.metrics["sum_of_radii"] == pytest.approx(0.5, abs=1e-9)
-
-
 def test_two_circles_are_packed_as_well_as_can_be():
     """The best for two is on the diagonal: their radii sum to 2 − √2."""
     task = CirclePacking(n=2, best_known=2 - math.sqrt(2))
@@ -156,14 +145,6 @@ def test_experts_come_in_the_order_that_the_gallery_shows():
         name: judge_in_process(e.program, CirclePacking()).score for name, e in CirclePacking.programs.items()
     }
     assert 0 > score["slsqp"] > score["grid"] > score["start"] > score["scratch"] > CirclePacking.floor
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"n": 0}, {"n": 10**20}, {"best_known": 0.0}, {"best_known": float("nan")}]
-)
-def test_constants_are_checked(wrong):
-    with pytest.raises(ValueError, match="must be 1 to"):
-        CirclePacking(**wrong)
 
 
 def test_circles_of_the_largest_floats_are_refused_in_words():

@@ -1,6 +1,5 @@
 """Constants of a task that are one of a few: they reach other processes, and only what is one of them is taken."""
 
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Literal
 
@@ -87,19 +86,6 @@ def test_what_is_given_stands_for_a_member(name, given, becomes):
 def test_what_is_none_of_them_is_refused_with_those_there_are(name, given, known):
     with pytest.raises(ValueError, match=f"{name} is {given!r}; it must be one of {known}"):
         Choosing.from_keywords(**{name: given})
-
-
-def test_a_task_that_is_called_a_frozen_dataclass_once_more_is_the_same():
-    @dataclass(frozen=True)
-    class Frozen(Threefold):
-        """Frozen."""
-
-        weight: float = 0.5
-
-    assert Frozen.from_keywords(weight=0.25, count=3).at(2) == Frozen(weight=0.25, count=3, seed=2)
-    assert Frozen().describe() == "Frozen."
-    with pytest.raises(AttributeError, match="cannot assign"):
-        Frozen().weight = 1.0
 
 
 POSTPONED = """

@@ -216,10 +216,6 @@ def test_arrays_and_texts_that_are_none(body, check, detail, evaluator):
     assert detail in evaluation.detail
 
 
-def test_a_text_cannot_control_a_terminal(evaluator):
-    assert evaluator.evaluate("def echo(x):\n    return '\\x1b[2J' * 100\n", Echo(check="text")).ok
-
-
 def test_an_end_of_iteration_in_one_of_many_calls_is_told_by_its_line(evaluator):
     program = "def remember(step, weights):\n    return next(iter(()))\n"
     evaluation = evaluator.evaluate(program, Remember(lockstep=True))

@@ -108,14 +108,6 @@ def test_the_scale_is_the_users(task, evaluator):
     assert evaluator.evaluate(START.replace("0.25", "9.0"), task).score == -1.0  # never below the floor
 
 
-@pytest.mark.parametrize(("best", "worst"), [(0.0, 0.0), (float("nan"), 0.0), (1.0, float("-inf"))])
-def test_a_scale_without_length_is_refused(best, worst, task):
-    with pytest.raises(
-        ValueError, match=f"best is {best} and worst {worst}; they must differ, and be finite"
-    ):
-        type(task).from_keywords(best=best, worst=worst)
-
-
 def test_other_processes_evaluate_it(task):
     assert pickle.loads(pickle.dumps(task)).folder == task.folder
     with EvaluatorPool(1) as pool:
@@ -127,12 +119,6 @@ def test_references_from_data_do_not_reach_a_folder(tmp_path):
     with pytest.raises(ValueError, match="name it yourself"):
         find_task(folder, importing=False)
     assert find_task(folder) is find_task(folder, importing=False)
-
-
-def test_a_message_without_words_is_none(tmp_path):
-    folder = write_folder(tmp_path / "wordless")
-    (tmp_path / "wordless" / "config.yaml").write_text("prompt:\n  system_message:\n")
-    assert make_task(folder).describe() == "Improve the program."
 
 
 UNFIT = {

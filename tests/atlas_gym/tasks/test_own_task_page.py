@@ -48,9 +48,3 @@ def test_it_can_be_followed_to_its_end_with_the_wheel_installed(tmp_path, instal
     with sqlite3.connect(tmp_path / "run" / "run.sqlite") as store:
         (phases,) = store.execute("SELECT count(*) FROM phases").fetchone()
     assert phases == 1
-
-
-def test_every_command_is_one_of_this_package():
-    commands = [line for language, _, text in BLOCKS if language == "sh" for line in text.splitlines()]
-    assert commands
-    assert all(line.startswith("atlas ") for line in commands)

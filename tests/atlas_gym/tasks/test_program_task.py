@@ -45,14 +45,6 @@ def test_the_description_has_the_words_and_the_signature():
     )
 
 
-def test_a_variant_without_words_has_those_of_its_base():
-    """And not the signature that `dataclass` would make its docstring."""
-    variant = type("Variant", (Threefold,), {"__module__": __name__, "count": 5})
-    wordless = type("Wordless", (atlas_gym.ProgramTask,), {"__module__": __name__, "start": SUM})
-    assert variant().describe() == Threefold().describe()
-    assert wordless().describe() == ""
-
-
 def test_constants_are_keywords_and_presets_sets_of_them():
     assert Threefold.from_keywords() == Threefold()
     assert Threefold.from_keywords(preset="many") == Threefold(count=40)
@@ -66,27 +58,11 @@ def test_constants_are_keywords_and_presets_sets_of_them():
         Threefold.from_keywords(seed=3)
 
 
-def test_a_constant_of_a_base_can_be_set_without_an_annotation():
-    class Fewer(Threefold):
-        count = 3
-        limits = atlas_gym.Limits(wall_s=7.0)
-
-    assert Fewer().count == 3
-    assert Fewer().limits.wall_s == 7.0
-    assert len(drawn(Fewer())) == 3
-    assert Threefold().count == 10
-
-
 def test_a_seed_gives_the_same_instances_and_a_split_or_seed_others():
     task = Threefold()
     np.testing.assert_equal(drawn(task.at(3)), drawn(task.at(3)))
     others = [task.at(3), task.at(4), task.at(3, "held_out"), task.at(4, "held_out")]
     assert len({drawn(other)[0][0] for other in others}) == 4
-
-
-def test_presets_are_compared_on_common_random_numbers():
-    one, other = drawn(Threefold(noise=0.0)), drawn(Threefold(noise=0.5))
-    assert [x[0] for x in one] == [x[0] for x in other]
 
 
 def test_instances_depend_on_the_secret(monkeypatch):
@@ -146,11 +122,6 @@ def test_what_is_kept_cannot_be_written_to(evaluator):
     assert "read-only" in evaluation.detail
 
 
-def test_modules_to_import_may_be_listed(evaluator):
-    listed = type("Listed", (Threefold,), {"__module__": __name__, "imports": ["fractions"]})
-    assert evaluator.evaluate(START, listed()).ok
-
-
 @pytest.mark.parametrize("lockstep", [False, True])
 def test_random_programs_score_the_same_every_time(lockstep, evaluator):
     answer = "random.randrange(50) + np.random.randint(9), 4.0"
@@ -160,26 +131,6 @@ def test_random_programs_score_the_same_every_time(lockstep, evaluator):
     assert first.score is not None
     assert evaluator.evaluate(program, task).score == first.score
     assert {evaluator.evaluate(program, task.at(seed)).score for seed in range(1, 5)} != {first.score}
-
-
-class Batch(atlas_gym.ProgramTask):
-    """x: a number. Returns x and all before it."""
-
-    start = "seen = []\n\ndef collect(x):\n    seen.append(x)\n    return seen\n"
-
-    def instances(self, rng):
-        return [0]
-
-    def score(self, program, instance):
-        answers = [
-            answer.array(k) for k, answer in enumerate(program.batch([(1.0,), (2.0,), (3.0,)]), start=1)
-        ]
-        return 0.0 if np.array_equal(answers[1], [1.0, 2.0]) and len(answers) == 3 else -1.0
-
-
-def test_a_batch_has_each_answer_as_it_was_when_given(evaluator):
-    evaluation = evaluator.evaluate(Batch.programs["start"].program, Batch())
-    assert (evaluation.status, evaluation.score) == (Status.OK, 0.0), evaluation.detail
 
 
 class Careless(atlas_gym.ProgramTask):
@@ -226,17 +177,6 @@ def test_observations_come_from_a_stream_of_their_own():
 
     assert Threefold().observations() == ()
     assert Seen().at(1).observations() == Seen().at(1).observations() != Seen().at(2).observations()
-
-
-def test_drawings(evaluator):
-    task = Threefold()
-    evaluation = evaluator.evaluate(START, task)
-    failed = evaluator.evaluate("def double(x):\n    return None\n", task)
-    assert "no program evaluated yet" in task.text(None)
-    assert f"score {evaluation.score:.4f}" in task.text(evaluation)
-    assert "error" in task.text(failed)
-    for drawn_one in (None, evaluation, failed):
-        assert task.image(drawn_one).shape == (480, 640, 3)
 
 
 def test_constants_of_another_type_are_refused():

@@ -152,26 +152,6 @@ def test_a_distribution_offers_its_tasks_by_entry_points(folder):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("place", "said"),
-    [
-        ("my_task:Nobody", "my_task has no task 'Nobody'; it has Half"),
-        ("broken:Half", "broken.py, line 1: ZeroDivisionError"),
-    ],
-)
-def test_a_distribution_whose_task_cannot_be_had_does_not_hide_the_others(place, said, folder):
-    (folder / "broken.py").write_text("1 / 0\n")
-    offered = folder / "offered-1.0.dist-info"
-    offered.mkdir()
-    (offered / "METADATA").write_text("Metadata-Version: 2.1\nName: offered\nVersion: 1.0\n")
-    (offered / "entry_points.txt").write_text(f"[atlas_gym.tasks]\nA-v0 = {place}\nHalf-v0 = my_task:Half\n")
-    done = run(folder, "-m", "atlas_gym", "list", path=str(folder))
-    assert done.returncode == 0, done.stderr
-    assert "  not usable here: " in done.stdout
-    assert said in done.stdout
-    assert "Half-v0\n  a program defines" in done.stdout
-
-
 def test_data_imports_nothing(folder, monkeypatch):
     monkeypatch.syspath_prepend(str(folder))
     for reference in ("my_task:Half", "my_task:Half-v0", str(folder / "my_task.py"), "Half-v0"):
@@ -202,18 +182,6 @@ def test_data_may_name_what_is_imported_already():
 def test_what_is_not_there_is_said(reference, error, message):
     with pytest.raises(error, match=message):
         find_task(reference)
-
-
-def test_the_command_line_says_it_in_a_line(folder):
-    done = run(folder, "-m", "atlas_gym", "evaluate", "my_task:Nobody", "start")
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert "has no task 'Nobody'; it has Half" in done.stderr
-
-
-def test_a_reference_leads_back():
-    assert Threefold.env_id == f"{HERE}:Threefold"
-    assert find_task(Threefold.env_id) is Threefold
 
 
 MADE = """
@@ -248,16 +216,6 @@ def test_an_id_belongs_to_one_task():
     assert find_task("Taken-v0") is First
     assert "Taken-v0" in registered_ids()
     assert json.loads(gym.spec("Taken-v0").to_json())["kwargs"] == {"task": "Taken-v0"}
-
-
-@pytest.mark.parametrize(
-    ("taken", "by"),
-    [("ATLAS-TSP-v0", "atlas_gym.tasks.tours:TravellingSalesman"), ("CartPole-v1", "CartPoleEnv")],
-)
-def test_an_id_of_what_is_not_imported_is_taken_too(taken, by):
-    with pytest.raises(ValueError, match=f"the id {taken} is taken by .*{by}"):
-        type("Thief", (Threefold,), {"__module__": __name__, "__doc__": "Thief."}, id=taken)
-    assert find_task("ATLAS-TSP-v0").__module__ == "atlas_gym.tasks.tours"
 
 
 def test_a_file_says_what_is_wrong_with_it(tmp_path):
@@ -295,20 +253,3 @@ def test_a_task_defined_in_a_function_reaches_a_pool():
     assert [e.ok for e in evaluations] == [True, True]
     assert evaluations[0].score == pytest.approx(0.0, abs=1e-12)
     assert evaluations[1].score < -0.1
-
-
-@pytest.mark.parametrize("reference", ["./wrong.py", "wrong:Half"])
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("x = 1\nfloor = FLOOR\n", "wrong.py, line 2: NameError: name 'FLOOR' is not defined"),
-        ("x = int('a')\n", "wrong.py, line 1: ValueError: invalid literal"),
-        ("import nosuchmodule\n", "No module named 'nosuchmodule'"),
-    ],
-)
-def test_an_error_in_a_tasks_file_is_a_line(text, said, reference, folder):
-    (folder / "wrong.py").write_text(text)
-    done = run(folder, "-m", "atlas_gym", "evaluate", reference, "start")
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert said in done.stderr

@@ -90,14 +90,3 @@ def test_what_ranks_no_cities_is_refused_in_words(returned, message):
 def test_seeds_and_splits_share_no_cities():
     tasks = [SMALL.at(seed, split) for seed in (0, 1) for split in ("train", "held_out")]
     assert len({c.good for task in tasks for c in drawn(task)}) == 4 * 4
-
-
-@pytest.mark.parametrize("wrong", [{"cities": 4}, {"count": 0}, {"cities": 10**20}, {"count": 10**20}])
-def test_constants_are_checked(wrong):
-    with pytest.raises(ValueError, match="must be 5 to"):
-        TravellingSalesman(**wrong)
-
-
-def test_unknown_presets_and_constants_are_refused():
-    with pytest.raises(ValueError, match="no preset 'guide'"):
-        TravellingSalesman.from_keywords(preset="guide")

@@ -40,12 +40,6 @@ def test_of_sections_those_on_programs_are_told_without_examples():
     assert told(SECTIONS) == "Description\nWhat it is about.\n\nRewards\nThe score, at most 0."
 
 
-def test_other_words_are_told_as_they_are():
-    assert (
-        told("Put items into bins.\n\n    item: its size.") == "Put items into bins.\n\n    item: its size."
-    )
-
-
 @pytest.mark.parametrize("env_id", ["ATLAS-Bandit-v0", "ATLAS-Burgers-v0"])
 def test_a_prompt_says_all_arguments_and_nothing_of_the_environments_own_interface(env_id):
     task = make_task(env_id)

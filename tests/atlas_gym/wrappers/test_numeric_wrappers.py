@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env, data_equivalence
 
-from atlas_gym import make_task
 from atlas_gym.evaluation.evaluator import shared_evaluator
 from atlas_gym.tasks.registry import BUILT_IN, find_task
 from atlas_gym.wrappers import ProgramChoice, TemplateAction
@@ -109,37 +108,6 @@ def test_failures_are_seen_and_cost_the_worst_reward():
     env.close()
 
 
-def test_a_grid_covers_all_corners_in_order():
-    env = make("ATLAS-Bandit-v0", lambda env: TemplateAction(env, levels=2))
-    points = [tuple(env.coordinates(action)) for action in range(env.action_space.n)]
-    assert len(set(points)) == 8
-    assert points[0] == (-1, -1, -1)
-    assert points[1] == (-1, -1, 1)
-    assert points[-1] == (1, 1, 1)
-
-
-def test_a_choice_runs_the_named_experts():
-    env = make("ATLAS-Bandit-v0", lambda env: ProgramChoice(env, ["kalman", "uniform"]))
-    assert env.action_space.n == 2
-    assert env.program(1) == make_task("ATLAS-Bandit-v0").programs["uniform"].program
-
-
-def test_wrong_arguments_are_named():
-    env = gym.make("ATLAS-Bandit-v0")
-    with pytest.raises(ValueError, match="there are"):
-        TemplateAction(env, "greedy")
-    assert TemplateAction(env, levels=np.uint8(7)).action_space.n == 7 ** TemplateAction(env).template.size
-    for levels in (1, 2.5, "3", 10**9):
-        with pytest.raises(ValueError, match="levels"):
-            TemplateAction(env, levels=levels)
-    with pytest.raises(ValueError, match="kalman"):
-        ProgramChoice(env, ["nobody"])
-    with pytest.raises(ValueError, match="at least one"):
-        ProgramChoice(env, [])
-    with pytest.raises(TypeError, match="programs"):
-        TemplateAction(gym.make("CartPole-v1"), find_task("ATLAS-Bandit-v0").template())
-
-
 @pytest.mark.parametrize("action", [-1, 2])
 def test_actions_outside_the_space_choose_nothing(action):
     env = ProgramChoice(gym.make("ATLAS-Bandit-v0"), ["kalman", "uniform"])
@@ -158,20 +126,6 @@ def test_copies_go_on_where_the_original_was(clone):
     action = np.full(3, 0.5, np.float32)
     assert data_equivalence(env.step(action), other.step(action), exact=True)
     env.close(), other.close()
-
-
-def test_scores_stand_in_where_a_task_does_not_normalize(monkeypatch):
-    env = make("ATLAS-Bandit-v0", ProgramChoice)
-    played = env.unwrapped.task.judge
-
-    def judge(task, channel):
-        return dataclasses.replace(played(channel), metrics={})
-
-    monkeypatch.setattr(type(env.unwrapped.task), "judge", judge)
-    env.reset(seed=0)
-    observation, reward, *_ = env.step(0)
-    assert observation[2] == np.float32(max(reward, -1.0))
-    env.close()
 
 
 @pytest.mark.parametrize(

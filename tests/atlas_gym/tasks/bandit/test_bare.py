@@ -26,15 +26,6 @@ def test_confined_and_bare_scores_are_the_same_to_the_last_bit(name, evaluator):
     assert evaluation.score == play_bare(program, SHORT)
 
 
-def test_playing_bare_leaves_the_global_generators_alone():
-    state = np.random.get_state()[1].copy()
-    play_bare(EXPERTS["uniform"].program, SHORT)
-    np.testing.assert_array_equal(np.random.get_state()[1], state)
-    with pytest.raises(ZeroDivisionError):
-        play_bare("def policy(context, history, t):\n    return 1 // 0\n", SHORT)
-    np.testing.assert_array_equal(np.random.get_state()[1], state)
-
-
 # Scores at σ 0.2, V 400, measured over 40 seeds by an independent simulation. A task's mean of five replicas
 # scatters by up to 0.005 between tasks, LinUCB's by 0.014: five deviations of a mean of three are allowed.
 LEVELS = {

@@ -42,20 +42,6 @@ def test_it_behaves_as_the_list_of_rounds(rounds, start, stop, step):
             assert plain([history[index]]) == [expected[index]]
 
 
-def test_entries_unpack_into_array_int_and_float():
-    x, arm, reward = filled(3)[0][0][-1]
-    assert isinstance(x, np.ndarray)
-    assert (type(arm), type(reward)) == (int, float)
-
-
-def test_an_empty_history_is_false_and_says_what_is_missing():
-    history = filled(0)[0][0]
-    assert not history
-    assert history.contexts.shape == (0, 3)
-    with pytest.raises(IndexError, match=r"history has 0 rounds; there is no history\[-1\]"):
-        history[-1]
-
-
 def test_arrays_are_contiguous_views_that_cannot_be_written():
     history = filled(5)[0][1]
     for array in (history.contexts, history.arms, history.rewards, history[-2:].contexts, history[0][0]):

@@ -147,15 +147,6 @@ def test_kalman_is_gaussian_regression_with_an_exponential_kernel():
         assert_plays(arm, contexts @ mean)
 
 
-def test_dlinucb_keeps_one_model_while_its_predictions_hold():
-    namespace = namespace_of("dlinucb")
-    *_, (t, _, X, y, _, _) = rounds_of("dlinucb", noise=0.0, namespace=namespace)
-    (model,) = namespace["models"]
-    theta, _ = ridge(X, y, np.ones(t), namespace["lam"])
-    np.testing.assert_allclose(np.linalg.solve(model["A"], model["b"]), theta, atol=1e-9)
-    assert not any(model["errors"])
-
-
 def test_dlinucb_replaces_its_model_after_a_jump():
     namespace = namespace_of("dlinucb")
     before, after = np.array([1.0, 0.0, 0.0]), np.array([-1.0, 0.0, 0.0])
@@ -167,16 +158,6 @@ def test_dlinucb_replaces_its_model_after_a_jump():
     ]
     assert np.mean(best[20:40]) >= 0.8
     assert np.mean(best[60:]) >= 0.8
-
-
-def test_uniform_plays_every_arm():
-    np.random.seed(0)
-    arms = [arm for *_, arm, _ in rounds_of("uniform", rounds=400)]
-    assert (np.bincount(arms, minlength=K) > 60).all()
-
-
-def test_from_scratch_learns_nothing():
-    assert {arm for *_, arm, _ in rounds_of("from_scratch")} == {0}
 
 
 def test_every_program_is_a_candidate_with_a_title():

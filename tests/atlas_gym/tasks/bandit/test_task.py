@@ -56,11 +56,6 @@ def test_the_worker_gets_this_step_and_the_rewards_of_its_last_choices_and_no_mo
             assert message[:3].tolist() == expected
 
 
-def test_normalized_score_is_0_at_uniform_play():
-    normalized = [judge_constant(arm).metrics["normalized_score"] for arm in range(4)]
-    assert np.mean(normalized) == pytest.approx(0.0, abs=1e-12)
-
-
 def test_normalized_score_is_1_under_full_information():
     instances = TASK.drawn()
     told = np.einsum("trkd,trd->trk", instances.contexts[1:], instances.theta[:-1]).argmax(-1)
@@ -95,25 +90,3 @@ def test_traces_add_up_to_the_score():
 def test_unbounded_regret_is_cut_off():
     enormous = np.full((40, 3), 1e6)
     assert score_of(enormous, BanditParams(contexts="gaussian")) == WORST_GAUSSIAN
-
-
-def test_the_diagnosis_tells_where_regret_was_lost():
-    instances = TASK.drawn()
-    best, worst = instances.means.argmax(-1), instances.means.argmin(-1)
-    late = TASK.judge(FakeWorker(lambda t: (best if t < 30 else worst)[t].tolist())).diagnosis
-    lost = instances.regret.max(-1)[30:].mean()
-    assert f"by quarter of the horizon: 0.000, 0.000, 0.000, {lost:.3f}" in late
-    assert "best arm in 75% of the steps (chance: 25%)" in late
-    assert "moves by 0.2 per step, 11 degrees" in late
-
-
-@pytest.mark.parametrize(
-    ("constants", "sentence"),
-    [
-        ({"preset": "stationary"}, "does not move"),
-        ({"preset": "jumps"}, "jumps by 1, on average every 50 steps"),
-    ],
-)
-def test_the_diagnosis_describes_the_drift(constants, sentence):
-    task = BanditTask.from_keywords(horizon=40, replicas=1, **constants)
-    assert sentence in task.judge(FakeWorker(lambda t: [0])).diagnosis

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from atlas_gym.tasks.burgers import build, steps
+from atlas_gym.tasks.burgers import steps
 from atlas_gym.tasks.burgers.build import BuildError, find_or_build, library_name
 from atlas_gym.tasks.burgers.network import draw_points
 from atlas_gym.tasks.burgers.params import BurgersParams
@@ -47,19 +47,6 @@ def test_processes_that_build_at_the_same_time_do_not_disturb_each_other(empty_c
     assert [entry.name for entry in empty_cache.iterdir()] == [library_name(8)]
 
 
-def test_the_name_depends_on_width_sources_and_machine(monkeypatch, tmp_path):
-    name = library_name(32)
-    assert library_name(8) != name
-    with monkeypatch.context() as changed:
-        changed.setattr(build, "_cpu_features", lambda: "another machine")
-        assert library_name(32) != name
-    with monkeypatch.context() as changed:
-        for source in build.SOURCES:
-            (tmp_path / source).write_bytes((build.FOLDER / source).read_bytes() + b"\n")
-        changed.setattr(build, "FOLDER", tmp_path)
-        assert library_name(32) != name
-
-
 @pytest.mark.parametrize(
     ("compiler", "reason"), [("/nonexistent/c++", "could not be run"), ("false", "the compiler failed")]
 )
@@ -79,10 +66,3 @@ def test_no_compiler_is_an_error_for_compiled_and_torch_for_auto(empty_cache, mo
     assert "no C++ compiler" in caplog.text
     with pytest.raises(BuildError, match="no C\\+\\+ compiler"):
         CompiledStep(params, [points])
-
-
-def test_a_cache_that_cannot_be_written_is_an_error(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("ATLAS_GYM_CACHE", str(tmp_path / "file"))
-    with pytest.raises(BuildError, match="cannot write"):
-        find_or_build(16)

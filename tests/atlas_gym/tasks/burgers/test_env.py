@@ -17,32 +17,6 @@ def env():
     made.close()
 
 
-def test_a_step_scores_a_program(env):
-    observation, info = env.reset(seed=0)
-    assert "pinn_loss_strategy" in observation
-    assert info["score"] is None
-    observation, reward, terminated, truncated, info = env.step(program(PLAIN))
-    assert (info["status"], terminated, truncated) == ("ok", True, False)
-    assert reward == info["score"] == -info["metrics"]["relative_l2"]
-    assert info["normalized_score"] == pytest.approx(1 - info["metrics"]["relative_l2"])
-    assert {"relative_l2", "residual", "nvl"} <= set(info["metrics"])
-    assert "term stayed largest" in observation
-
-
-def test_a_failed_program_gets_the_worst_score_and_the_reason(env):
-    env.reset(seed=0)
-    observation, reward, *_, info = env.step(program("return residuals"))
-    assert (reward, info["status"]) == (-11.0, "error")
-    assert "reduce it to one number" in observation
-
-
-@pytest.mark.parametrize("metric", ["residual", "nvl"])
-def test_the_metric_selects_the_score(evaluator, metric):
-    task = atlas_gym.make_task("ATLAS-Burgers-v0", seed=0, metric=metric, **QUICK)
-    evaluation = evaluator.evaluate(program(PLAIN), task)
-    assert evaluation.score == -evaluation.metrics[metric]
-
-
 def test_pictures_of_every_kind_of_outcome(evaluator):
     task = atlas_gym.make_task("ATLAS-Burgers-v0", seed=0, **QUICK)
     good = evaluator.evaluate(program(PLAIN), task)

@@ -69,8 +69,3 @@ def test_a_failure_ends_a_stacked_evaluation_as_any_other(evaluator):
     evaluation = evaluator.evaluate(source, TASK)
     assert evaluation.status == Status.ERROR
     assert "epoch 2" in evaluation.detail
-
-
-def test_the_compiled_kernel_is_for_the_cpu():
-    with pytest.raises(ValueError, match="kernel runs on the CPU"):
-        BurgersParams(backend="compiled", device="cuda")
