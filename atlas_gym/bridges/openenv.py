@@ -145,7 +145,6 @@ async def _say_where_episodes_are(request: Any, error: Any) -> Any:
 def serve(settings: ServerSettings, host: str, port: int) -> None:
     """Serve until interrupted, and say so once that is done; ValueError if it cannot be at this address."""
     uvicorn: Any = require("uvicorn", "serve")
-    from atlas_gym.bridges.heads import PromptHeads
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
@@ -162,7 +161,6 @@ def serve(settings: ServerSettings, host: str, port: int) -> None:
             log_level="warning",
             ws_max_size=settings.max_bytes,
             ws_max_queue=4,
-            http=PromptHeads,
         )
         try:
             Server(config).run()

@@ -1,11 +1,10 @@
 """`python -m atlas_gym check TASK`: is a task fit for use? It needs no model.
 
 Do its programs score, are its seeds reproducible, does nonsense fail on it, how many evaluations a second does it
-give, is there room above the start, and what could be edited in it?
+give, and is there room above the start?
 """
 
 import argparse
-import ast
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -49,7 +48,7 @@ def add_check(commands: Any) -> None:
         "check",
         help="say whether a task of your own is fit for use",
         description="do its programs score, are its seeds reproducible, does nonsense fail, how many evaluations "
-        "a second does it give, is there room above the start, and what could be edited in it? exit code 1: a mistake",
+        "a second does it give, and is there room above the start? exit code 1: a mistake",
     )
     parser.add_argument("task", help="an id that `list` shows, module:Class, ./file.py or a folder")
     parser.add_argument(
@@ -88,63 +87,45 @@ def findings(task: ProgramTask, evaluator: Evaluator, seeds: int = 4) -> Iterato
         evaluator: What its programs are run by.
         seeds: How many training tasks programs are tried on (≥ 1).
     """
-    yield _words(task)
     try:
-        yield from _tried(task, evaluator, seeds)
+        pickle.dumps(task)  # as whatever evaluates several programs at a time does
+        yield from _seeds(task)
+        results = {}
+        for name, expert in task.programs.items():
+            results[name] = [evaluator.evaluate(expert.program, task.at(seed)) for seed in range(seeds)]
+            yield _program(name, results[name])
+        start = results[task.initial]
+        if all(evaluation.ok for evaluation in start):
+            yield _repeated(task, start[0], evaluator)
+            yield from _nonsense(task, _score(start), evaluator)
+            yield _speed(task, start)
+            yield _head_room(task, {name: _score(e) for name, e in results.items() if all(x.ok for x in e)})
     except EvaluatorError:
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the author's own methods raise is a finding
         yield Finding("methods", "wrong", in_a_line(error))
-    yield _edit_sites(task)
-
-
-def _tried(task: ProgramTask, evaluator: Evaluator, seeds: int) -> Iterator[Finding]:
-    """What is found by running the author's methods, and programs."""
-    pickle.dumps(task)  # as whatever evaluates several programs at a time does
-    yield from _seeds(task)
-    results = {}
-    for name, expert in task.programs.items():
-        results[name] = [evaluator.evaluate(expert.program, task.at(seed)) for seed in range(seeds)]
-        yield _program(name, results[name])
-    start = results[task.initial]
-    if all(evaluation.ok for evaluation in start):
-        yield _repeated(task, start[0], evaluator)
-        yield from _nonsense(task, _score(start), evaluator)
-        yield _speed(task, start)
-        yield _head_room(task, {name: _score(e) for name, e in results.items() if all(x.ok for x in e)})
-
-
-def _words(task: ProgramTask) -> Finding:
-    arguments = [n.arg for n in ast.walk(ast.parse(f"{task.signature} ...")) if isinstance(n, ast.arg)]
-    missing = [name for name in arguments if name not in task.description.replace(task.signature, "")]
-    if missing:
-        return Finding("words", "note", f"the docstring does not say what {', '.join(missing)} is")
-    return Finding("words", "ok", f"{len(task.description)} characters of description")
 
 
 def _seeds(task: ProgramTask) -> Iterator[Finding]:
     if type(task).judge is not ProgramTask.judge:
         return  # it draws what is hidden in a way of its own
-    draws = [_drawn(task, *where) for where in ((0, "train"), (0, "train"), (1, "train"), (0, "held_out"))]
-    if unlike := [draw for draw in draws if isinstance(draw, Exception)]:
-        text = f"instances cannot be compared ({unlike[0]}): yield numbers, texts and arrays, make functions in `score`"
-        yield Finding("seeds", "note", text)
-    elif draws[0] != draws[1]:
+    draws = []
+    for seed, split in ((0, "train"), (0, "train"), (1, "train"), (0, "held_out")):
+        instances = list(task.at(seed, split).instances(hidden_stream("check", task.env_id, split, seed)))
+        try:
+            draws.append(pickle.dumps(instances))
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            lack = f"instances cannot be compared ({error})"
+            yield Finding(
+                "seeds", "note", f"{lack}: yield numbers, texts and arrays, make functions in `score`"
+            )
+            return
+    if draws[0] != draws[1]:
         yield Finding("seeds", "wrong", "a seed gives other instances every time: draw them from `rng` alone")
     elif draws[0] in (draws[2], draws[3]):
         yield Finding("seeds", "note", "all seeds give the same instances: a held-out score confirms nothing")
     else:
         yield Finding("seeds", "ok", "a seed gives the same instances again, another seed or split others")
-
-
-def _drawn(task: ProgramTask, seed: int, split: str) -> bytes | Exception:
-    """The instances as bytes, or why they cannot be bytes."""
-    rng = hidden_stream("check", task.env_id, split, seed)
-    instances = list(task.at(seed, split).instances(rng))
-    try:
-        return pickle.dumps(instances)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        return error
 
 
 def _program(name: str, evaluations: Sequence[Evaluation]) -> Finding:
@@ -245,30 +226,6 @@ def _head_room(task: ProgramTask, scores: dict[str, float]) -> Finding:
     else:
         return Finding("head-room", "ok", text)
     return Finding("head-room", "note", f"{text}: {lack}")
-
-
-def _edit_sites(task: ProgramTask) -> Finding:
-    """Small models improve a program mostly by its constants, where each has a line of its own. They edit the function
-    that is called, and nothing beside it."""
-    defined = [n for n in ast.parse(task.starts["named"]).body if isinstance(n, ast.FunctionDef)]
-    body = [node for n in defined if n.name == task.function for node in ast.walk(n)]
-    found = {}
-    for node in body:
-        match node:
-            case ast.Assign(
-                targets=[ast.Name(id=name), *_],
-                value=ast.Constant(value) | ast.UnaryOp(ast.USub(), ast.Constant(value)),
-            ) if type(value) in (int, float):
-                found[name] = value
-    lines = [n for n in body if isinstance(n, ast.stmt) and not isinstance(n, ast.FunctionDef)]
-    text = f"{len(lines)} lines, {len(found)} constants on lines of their own: {', '.join(found) or 'none'}"
-    if zero := [name for name, value in found.items() if value == 0]:
-        lack = f"{', '.join(zero)} at 0 switches something off: begin elsewhere"
-    elif not found:
-        lack = f"give the start's constants names, within {task.function}, for small models to edit"
-    else:
-        return Finding("edit sites", "ok", text)
-    return Finding("edit sites", "note", f"{text}; {lack}")
 
 
 def _score(evaluations: Sequence[Evaluation]) -> float:

@@ -80,11 +80,7 @@ _known: dict[Path, type[OpenEvolveTask]] = {}
 
 
 def folder_task(folder: Path, *, importing: bool = True) -> type[OpenEvolveTask]:
-    """The task of a folder. Its evaluator runs in evaluations only.
-
-    Args:
-        folder: Where the files are.
-        importing: Whether it may be one that this process has not been asked for by its user.
+    """The task of a folder, whose evaluator runs in evaluations only; `importing` as for `registry.find_task`.
 
     Raises:
         FileNotFoundError: If the initial program is missing.
@@ -92,90 +88,78 @@ def folder_task(folder: Path, *, importing: bool = True) -> type[OpenEvolveTask]
             program, or if the folder is not known.
     """
     folder = folder.resolve()
+    if folder not in _known and not importing:
+        raise ValueError(f"{folder} is a folder with code of its own: name it yourself first")
     if folder not in _known:
-        if not importing:
-            raise ValueError(f"{folder} is a folder with code of its own: name it yourself first")
-        _known[folder] = _read(folder)
+        start = (folder / START).read_text(encoding="utf-8")
+        words, timeout_s = _config(folder / CONFIG)
+        members = {
+            "__module__": __name__,
+            "__doc__": words,
+            "folder": folder,
+            "function": _function(start, (folder / EVALUATOR).read_text(encoding="utf-8")),
+            "start": start,
+            "limits": Limits(wall_s=timeout_s, cpu_s=timeout_s, memory_mb=2048),
+        }
+        name = "".join(part.capitalize() for part in folder.name.replace("-", "_").split("_"))
+        kind: Any = type(name, (OpenEvolveTask,), members)
+        kind.env_id = str(folder)
+        _known[folder] = kind
     return _known[folder]
-
-
-def _read(folder: Path) -> type[OpenEvolveTask]:
-    start = (folder / START).read_text(encoding="utf-8")
-    config = _config(folder / CONFIG)
-    timeout_s = _timeout_s(_section(config, "evaluator").get("timeout", _TIMEOUT_S))
-    members = {
-        "__module__": __name__,
-        "__doc__": _section(config, "prompt").get("system_message") or "Improve the program.",
-        "folder": folder,
-        "function": _function(start, (folder / EVALUATOR).read_text(encoding="utf-8")),
-        "start": start,
-        "limits": Limits(wall_s=timeout_s, cpu_s=timeout_s, memory_mb=2048),
-    }
-    name = "".join(part.capitalize() for part in folder.name.replace("-", "_").split("_"))
-    kind: Any = type(name, (OpenEvolveTask,), members)
-    kind.env_id = str(folder)
-    return kind
 
 
 def _function(start: str, evaluator: str) -> str:
     """The function that is to be improved: of those between the marks, or of all if there are no marks, the last one
     that the evaluator calls, or else the longest."""
-    nodes = list(ast.walk(_parsed(evaluator, EVALUATOR)))
+    trees = {}
+    for file, text in ((EVALUATOR, evaluator), (START, start)):
+        try:
+            trees[file] = ast.parse(text)
+        except SyntaxError as error:
+            where = f"line {error.lineno}: {error.msg}"
+            raise ValueError(f"{file} does not parse: {where}; repair it there") from None
+    nodes = list(ast.walk(trees[EVALUATOR]))
     mentioned = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     mentioned |= {node.value for node in nodes if isinstance(node, ast.Constant) and type(node.value) is str}
-    defined = [node for node in _parsed(start, START).body if isinstance(node, ast.FunctionDef)]
+    defined = [node for node in trees[START].body if isinstance(node, ast.FunctionDef)]
     if not any(node.name in mentioned for node in defined):
         names = ", ".join(node.name for node in defined) or "none"
         raise ValueError(
             f"{EVALUATOR} mentions none of the functions of {START} ({names}): it does not import the program and"
             " call a function, which is what can be done here"
         )
-    begin, end = (_line_with(f"EVOLVE-BLOCK-{mark}", start) for mark in ("START", "END"))
+    lines = list(enumerate(start.splitlines(), 1))
+    begin, end = (
+        next((number for number, line in lines if f"EVOLVE-BLOCK-{mark}" in line), 0)
+        for mark in ("START", "END")
+    )
     marked = [node for node in defined if begin <= node.lineno <= (end or math.inf)] or defined
     called = [node for node in marked if node.name in mentioned]
     return (called[-1] if called else max(marked, key=lambda node: (node.end_lineno or 0) - node.lineno)).name
 
 
-def _parsed(text: str, file: str) -> ast.Module:
-    try:
-        return ast.parse(text)
-    except SyntaxError as error:
-        raise ValueError(
-            f"{file} does not parse: line {error.lineno}: {error.msg}; repair it there"
-        ) from None
-
-
-def _line_with(mark: str, text: str) -> int:
-    """Number of the first line with a mark, 0 if there is none."""
-    return next((number for number, line in enumerate(text.splitlines(), 1) if mark in line), 0)
-
-
-def _config(file: Path) -> dict[str, Any]:
-    if not file.is_file():
-        return {}
-    yaml = require("yaml", "learn")
-    try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ValueError(f"{CONFIG} is no YAML; repair it: {' '.join(str(error).split())}") from None
-    return found if isinstance(found, dict) else {}
-
-
-def _section(config: dict[str, Any], name: str) -> dict[str, Any]:
-    found = config.get(name, {})
-    if not isinstance(found, dict):
-        raise ValueError(f"{CONFIG} has {found!r} for {name}; write its entries below it, or leave it out")
-    return found
-
-
-def _timeout_s(given: Any) -> float:
+def _config(file: Path) -> tuple[str, float]:
+    """The task in words and the seconds of an evaluation."""
+    found: Any = {}
+    if file.is_file():
+        yaml = require("yaml", "learn")
+        try:
+            found = yaml.safe_load(file.read_text(encoding="utf-8"))
+        except yaml.YAMLError as error:
+            raise ValueError(f"{CONFIG} is no YAML; repair it: {' '.join(str(error).split())}") from None
+    sections = found if isinstance(found, dict) else {}
+    for name in ("prompt", "evaluator"):
+        if not isinstance(sections.get(name, {}), dict):
+            lack = f"{CONFIG} has {sections[name]!r} for {name}"
+            raise ValueError(f"{lack}; write its entries below it, or leave it out")
+    given = sections.get("evaluator", {}).get("timeout", _TIMEOUT_S)
     try:
         seconds = float(given)
     except (TypeError, ValueError):
         seconds = 0.0
     if not 0 < seconds < math.inf:
         raise ValueError(f"{CONFIG} has {given!r} for the evaluator's timeout; give seconds, or leave it out")
-    return seconds
+    return sections.get("prompt", {}).get("system_message") or "Improve the program.", seconds
 
 
 @contextlib.contextmanager

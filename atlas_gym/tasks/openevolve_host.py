@@ -51,12 +51,7 @@ class Unfit(Exception):
 
 
 class Evaluator:
-    """One evaluator and its conversation.
-
-    Args:
-        connection: To the trusted process.
-        program: The path that the evaluator believes to be the program's.
-    """
+    """One evaluator, its connection to the trusted process, and the path that it believes to be the program's."""
 
     def __init__(self, connection: socket.socket, program: Path) -> None:
         self._connection = connection

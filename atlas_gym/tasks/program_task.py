@@ -17,9 +17,11 @@ program cannot recompute from the seed (`atlas_gym.hidden_streams`); a seed mean
 and the splits `train` and `held_out` share none.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import copy
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from itertools import islice
 from numbers import Real
 from typing import Any, ClassVar, Self, dataclass_transform
 
@@ -29,12 +31,10 @@ import numpy as np
 from atlas_gym.evaluation.channel import CandidateError, Channel
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
 from atlas_gym.hidden_streams import hidden_stream
-from atlas_gym.tasks.attributes import check_attributes, check_floor
 from atlas_gym.tasks.calls import Calls, Program
-from atlas_gym.tasks.constants import make_constants, refuse_change, values_of
+from atlas_gym.tasks.constants import check_attributes, check_floor, make_constants, refuse_change, values_of
 from atlas_gym.tasks.drawing import as_image, as_text
 from atlas_gym.tasks.given_programs import Expert, GivenExperts, GivenStart, read_programs
-from atlas_gym.tasks.instances import copied, drawn
 from atlas_gym.tasks.registry import register
 from atlas_gym.tasks.summary import summary
 from atlas_gym.tasks.template import Template
@@ -51,6 +51,8 @@ TRAITS = {
 }
 """Traits that rules for editing programs know of."""
 
+_MOST = 1_000_000
+"""Instances of a task, at most."""
 _FOOTER = """\
 NumPy is available as np. Module-level variables keep their values between the calls on one instance and start
 afresh for each. No files, network or processes."""
@@ -231,7 +233,13 @@ class ProgramTask:
 
     def judge(self, channel: Channel) -> Judgement:
         """Play the trusted side of one evaluation and score the program."""
-        instances = copied(self)
+        try:
+            instances = copy.deepcopy(drawn(self))  # one evaluation must not change the next one's
+        except (TypeError, RuntimeError, copy.Error) as error:
+            raise TypeError(
+                f"{type(self).__name__}.instances gives what cannot be copied for each program ({error}); give data, "
+                "and make the rest of it in score"
+            ) from error
         calls = Calls(channel, self.function, self.program_seed)
         try:
             # What is not finite in the end is refused there; that a small answer's square is 0 is no error at all.
@@ -274,6 +282,23 @@ class ProgramTask:
         except TypeError as error:
             lack = f"other processes cannot be given {self.env_id} ({error})"
             raise TypeError(f"{lack}; open files, locks and connections in score or instances") from error
+
+
+@lru_cache(maxsize=32)
+def drawn(task: ProgramTask) -> Sequence[Any]:
+    """The instances of a task's seed, drawn once per process."""
+    of_task = f"{type(task).__name__}.instances"
+    try:
+        given = task.instances(task._stream("instances"))
+        # Nobody means a text's letters, a mapping's keys, or a set, whose order is another in every process.
+        if not isinstance(given, Iterable) or isinstance(given, str | bytes | Mapping | Set):
+            raise TypeError(f"{of_task} returned {given!r:.80}; return a list, or yield its items")
+        found = list(islice(given, _MOST + 1))
+    except MemoryError as error:
+        raise ValueError(f"{of_task} needs more memory than there is; give smaller constants") from error
+    if not 0 < len(found) <= _MOST:
+        raise ValueError(f"{of_task} gives {f'more than {_MOST:,}' if found else 'none'}")
+    return found
 
 
 # Behind `dataclass`, which refuses to find one. `make_constants` takes those of subclasses away.
