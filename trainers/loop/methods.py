@@ -1,7 +1,7 @@
 """What each method's name stands for: nothing but what differs from the defaults.
 
-A configuration names a method, and every single value can be set apart from it. The ablations of ATLAS each take
-one component away and change nothing else.
+A configuration names a method, and every single value can be set apart from it: ATLAS without its strategist is
+`--supporters.strategist.form off`.
 """
 
 from collections.abc import Mapping
@@ -36,17 +36,7 @@ METHODS: Mapping[str, Settings] = {
         "supporters": _ALONE,
         "agent": {"styles": {"edit_line": 0.0, "numeric": 1.0}},
     },
-    # ATLAS without one of its components.
-    "atlas-no-exploration-supporter": {"supporters": {"exploration": _OFF}},
-    "atlas-no-strategist": {"supporters": {"strategist": _OFF}},
-    "atlas-no-inspector": {"supporters": {"inspector": _OFF}},
-    "atlas-no-gate": {"phase": {"reference": "every_phase"}},
+    # ATLAS without its gate: the reference stays, or follows every phase.
     "atlas-fixed-reference": {"phase": {"reference": "fixed"}},
-    "atlas-from-base": {"phase": {"initialisation": "base"}},
-    # Its frozen control: the same run, and the model stays as it is.
-    "atlas-no-tuning": {"tuning": False},
-    # As many samples a round, from one population.
-    "atlas-one-island": {"exploration": {"islands": 1, "samples": 48, "patches": 12}},
-    # No distance exceeds 1: every program is of one cluster, and only scores select.
-    "atlas-no-clusters": {"agent": {"cluster_radius": 1.0}},
+    "atlas-no-gate": {"phase": {"reference": "every_phase"}},
 }

@@ -36,7 +36,7 @@ def start(method: str, env: str, folder: Path, *further: str) -> subprocess.Pope
         "--resume-if-exists",
     ]
     if not (folder / "config.yaml").exists():
-        islands = [] if method == "atlas-one-island" else ISLANDS
+        islands = ISLANDS
         command += [
             "--method",
             method,

@@ -3,19 +3,11 @@
 import pytest
 
 from atlas_gym.trainers.loop.config import load_config
-from atlas_gym.trainers.loop.methods import METHODS
 from atlas_gym.trainers.store.plain import plain
 
 ABLATED = {
-    "atlas-no-exploration-supporter": {"supporters.exploration.form"},
-    "atlas-no-strategist": {"supporters.strategist.form"},
-    "atlas-no-inspector": {"supporters.inspector.form"},
     "atlas-no-gate": {"phase.reference"},
     "atlas-fixed-reference": {"phase.reference"},
-    "atlas-from-base": {"phase.initialisation"},
-    "atlas-no-tuning": {"tuning"},
-    "atlas-one-island": {f"exploration.{name}" for name in ("islands", "samples", "patches")},
-    "atlas-no-clusters": {"agent.cluster_radius"},
 }
 
 
@@ -31,20 +23,10 @@ def settings(method):
     return dict(flat(plain(load_config(None, {"method": method}))))
 
 
-def test_every_ablation_is_listed():
-    assert {name for name in METHODS if name.startswith("atlas-")} == set(ABLATED)
-
-
 @pytest.mark.parametrize(("method", "changed"), ABLATED.items())
 def test_an_ablation_changes_one_component(method, changed):
     atlas, ablated = settings("atlas"), settings(method)
     assert {key for key in atlas if atlas[key] != ablated[key]} == changed | {"method"}
-
-
-def test_one_island_draws_as_many_samples():
-    atlas, one = (load_config(None, {"method": m}).exploration for m in ("atlas", "atlas-one-island"))
-    assert one.islands * one.samples == atlas.islands * atlas.samples
-    assert one.islands * one.patches == atlas.islands * atlas.patches
 
 
 @pytest.mark.parametrize("method", ["supporter-alone", "numbers-alone"])
