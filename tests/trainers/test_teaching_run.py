@@ -20,7 +20,7 @@ assert config, menu  # fixtures
 def taught(config):
     """Two phases, each taught; exploration has no patches."""
     layout = replace(config.exploration, patches=0)
-    return replace(config, teaching="phase", lessons=3, exploration=layout, start="inlined")
+    return replace(config, teaching="phase", taught_per_prompt=3, exploration=layout, start="inlined")
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_a_run_killed_while_it_is_taught_and_after_ends_as_if_it_had_not_been(
 
 
 def test_a_gate_on_likelihood_sees_every_phase_move_and_is_redone_alike(taught, tmp_path):
-    exam = replace(taught, gate_score="likelihood", lessons=8)
+    exam = replace(taught, gate_score="likelihood", taught_per_prompt=8)
     with pytest.raises(KeyboardInterrupt):  # the second phase is tuned again
         run(exam, tmp_path / "killed", Watcher(interrupt_at=("exam", 2)))
     run(exam, tmp_path / "killed")

@@ -18,9 +18,8 @@ from atlas_gym.trainers.dpo.gate import gate_decision
 from atlas_gym.trainers.dpo.phase import Checkpoint, PhaseResult
 from atlas_gym.trainers.dpo.settings import GateSettings
 from atlas_gym.trainers.dpo.train import StepRecord
-from atlas_gym.trainers.loop.atlas import take_phase
 from atlas_gym.trainers.loop.config import load_config
-from atlas_gym.trainers.loop.fine_tuning import Tuning
+from atlas_gym.trainers.loop.phase import Tuning
 from atlas_gym.trainers.store.plain import plain
 from atlas_gym.trainers.store.store import RunStore
 from tests.trainers.samples import PROPOSAL, RECORD, parts
@@ -99,7 +98,7 @@ def pair(record):
 def test_the_score_of_a_policy_is_the_mean_worth_of_its_fresh_programs(store):
     backend, phases = tuning(store)
     pairs, gate = [pair(store.candidate(7))], [store.candidate(8)]
-    score = phases._scorer(1, pairs, gate)
+    score = phases.scorer(1, pairs, gate)
     found = {adapter: score(adapter, [RECORD.prompt, "another prompt"]) for adapter in WORTH}
     # Failures and what harms count as nothing, and every sample counts.
     assert found["default"] == pytest.approx([(0.04 + 0.02) / SAMPLES, 0.0])
@@ -116,11 +115,11 @@ def test_the_score_may_be_the_likelihood_of_what_is_known_to_improve(store, monk
         asked.append((adapter, answers))
         return [-3.0 for _ in answers]
 
-    monkeypatch.setattr("atlas_gym.trainers.loop.fine_tuning.log_known_gain", log_known_gain)
+    monkeypatch.setattr("atlas_gym.trainers.loop.phase.log_known_gain", log_known_gain)
     worse = replace(RECORD, id=9, round=2, prompt="worse prompt", score=-0.5)
     store.add_round(2, [worse], {}, [replace(PROPOSAL, prompt="worse prompt")])
     backend, phases = tuning(store, gate_score="likelihood")
-    score = phases._scorer(1, [pair(store.candidate(7))], [store.candidate(8), worse])
+    score = phases.scorer(1, [pair(store.candidate(7))], [store.candidate(8), worse])
     assert score("default", ["another prompt", "worse prompt"]) == [-3.0]
     score("between", ["another prompt", "worse prompt"])
     assert asked[0] == ("default", {"another prompt": [(RECORD.completion, 0.05)]})
@@ -144,7 +143,7 @@ def test_a_phase_is_skipped_unless_exploration_improved_since_the_last(
     monkeypatch.setattr(RunStore, "best_scores", _without_the_start(RunStore.best_scores))
     monkeypatch.setattr(atlas_gym.trainers.loop.phase_data, "build_pairs", lambda *_, **__: [])
     _, phases = tuning(store, phase_every=1)
-    take_phase(phases, 3)
+    phases.take(3)
     (row,) = store.phases()
     assert ("no improvement in rounds 3 to 3" in row["skipped"]) == idle
     assert idle or "cannot train" in row["skipped"]  # it went on to its pairs, of which there are none here
@@ -157,7 +156,7 @@ def _without_the_start(best_scores):
 def test_idle_phases_are_not_skipped_where_the_settings_say_so(store, monkeypatch):
     monkeypatch.setattr(atlas_gym.trainers.loop.phase_data, "build_pairs", lambda *_, **__: [])
     _, phases = tuning(store, skip_idle_phases=False)
-    take_phase(phases, 1)
+    phases.take(1)
     assert "cannot train" in store.phases()[0]["skipped"]
 
 

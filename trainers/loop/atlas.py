@@ -6,7 +6,7 @@ EvoTune, EvoDPO and plain search are the same loop under other settings (`traine
 no state that the run store does not have: run again, it walks the same steps and reads each one that is stored,
 so killing it at any moment and calling it again is the same as never having killed it.
 
-`AtlasRun.run` and `take_phase`, at the end, are the algorithm; `trainers.loop.resources` opens what it needs.
+`AtlasRun.run`, at the end, and `Tuning.take` are the algorithm; `trainers.loop.resources` opens what they need.
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ from atlas_gym.trainers.loop.beginning import note_beginning
 from atlas_gym.trainers.loop.config import RunConfig, save_config
 from atlas_gym.trainers.loop.confirmation import confirm
 from atlas_gym.trainers.loop.exploration import Explorer
-from atlas_gym.trainers.loop.fine_tuning import Tuning
 from atlas_gym.trainers.loop.observer import Observer
+from atlas_gym.trainers.loop.phase import Tuning
 from atlas_gym.trainers.loop.resources import Parts
 from atlas_gym.trainers.store.store import RunStore
 
@@ -85,23 +85,8 @@ class AtlasRun(Parts):
         for k, (first, last) in enumerate(self.config.blocks, start=1):
             self._explore(first, last)
             if self.tuning and k <= self.config.phases:
-                take_phase(self.tuning, k)
+                self.tuning.take(k)
                 self.tell("phase", self.store.phases()[k - 1])
         if self.tuning:
             self.tuning.conclude()
         return self._confirm()
-
-
-def take_phase(tuning: Tuning, k: int) -> None:
-    """Phase k of EvoDPO, after the k-th block of rounds: both adapters move, or neither does."""
-    if tuning.restore(k):  # what is stored is read
-        return None
-    if reason := tuning.idle(k):
-        return tuning.skip(k, reason)
-    buffer, G_k = tuning.buffer(k)  # all that was written and taught so far, less G_k's prompts
-    advice, D_k = tuning.examples(k, buffer)  # under the strategist's threshold, β, epochs and rate
-    if not D_k:
-        return tuning.skip(k, tuning.why_nothing(k, buffer), tuning.advisers.calls)
-    # Eqs. 2 to 5: the candidate set C_k, K̂L and Ŝ of each along G_k, one of them proposed, the gate and the inspector.
-    outcome = tuning.tune(k, advice, D_k, G_k)
-    return tuning.record(k, advice, D_k, outcome)  # π_{k+1} and π_ref,k+1

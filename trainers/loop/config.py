@@ -111,7 +111,7 @@ class RunConfig:
     """Where the exploration supporter answers the agent's own prompts, so that pairs may choose its answers: in
     `exploration` (what it adds there then keeps to the place that the island's prompt leaves open), before each
     `phase` (answers that enter no island), or in `both`."""
-    lessons: int = 6
+    taught_per_prompt: int = 6
     """Answers of the supporter to each prompt of a phase, at most."""
     exam: ExamSettings = ExamSettings()
     """What shows whether the agent has learned: the same questions to the base model and after each phase."""
@@ -119,7 +119,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}")
-        at_least_1 = "rounds phase_every workers torch_threads held_out_seeds lessons"
+        at_least_1 = "rounds phase_every workers torch_threads held_out_seeds taught_per_prompt"
         require(self, {"at least 1": at_least_1, "at least 0": "max_phases"})
         for complaint in self._conflicts():
             raise ValueError(complaint)

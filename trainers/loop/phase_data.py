@@ -1,4 +1,4 @@
-"""What a phase is trained on and judged by: the buffer, G_k set apart from it, the supporter's lessons, and D_k."""
+"""What a phase is trained on and judged by: the buffer, G_k set apart from it, the supporter's answers, and D_k."""
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Sequence
@@ -36,21 +36,21 @@ class PhaseData:
     def __init__(self, run: Parts, tokenizer: Any, exam: Exam | None = None):
         self.config, self.store, self._tokenizer, self._exam = run.config, run.store, tokenizer, exam
 
-    def apart(self, number: int) -> list[str]:
+    def gate_prompts(self, number: int) -> list[str]:
         """The prompts of G_k, drawn before anybody teaches, so that they are the same when the phase is done again."""
         pool = self._pool(number, self.store.taught(number - 1))
         rng = stream(self.config.seed, "gate prompts", number)
         exam = self.config.gate_score == "likelihood"
-        return gate_prompts(pool if exam else [r for r in pool if r.passed], self.config.gate, rng)
+        return draw_gate_prompts(pool if exam else [r for r in pool if r.passed], self.config.gate, rng)
 
-    def buffer(self, number: int, apart: Collection[str]) -> tuple[list[Candidate], list[Candidate]]:
-        """What D_k may be made of (the candidates and lessons of the whole run so far: the data are cumulative,
+    def buffer(self, number: int, held_apart: Collection[str]) -> tuple[list[Candidate], list[Candidate]]:
+        """What D_k may be made of (what was written and taught in the whole run so far: the data are cumulative,
         Algorithm 1), and the preferred answer to each prompt of G_k."""
         pool = self._pool(number, self.store.taught(number))
         ran = (record for record in pool if record.passed)
         by_prompt = grouped(ran, lambda record: record.prompt)
-        gate = [max(by_prompt[x], key=lambda record: record.value) for x in apart if x in by_prompt]
-        return [record for record in pool if record.prompt not in set(apart)], gate
+        gate = [max(by_prompt[x], key=lambda record: record.value) for x in held_apart if x in by_prompt]
+        return [record for record in pool if record.prompt not in set(held_apart)], gate
 
     def known(self, number: int, prompts: Sequence[str]) -> dict[str, list[tuple[str, float]]]:
         """By prompt, the distinct answers that are known to improve and their gains, `GAIN_CLIP` at most; only prompts
@@ -84,11 +84,11 @@ class PhaseData:
         """How many choose what the agent wrote, and how many what a supporter wrote."""
         return dict(Counter(self.store.candidate(example.chosen_id).origin for example in examples))
 
-    def _pool(self, number: int, lessons: Sequence[Candidate]) -> list[Candidate]:
+    def _pool(self, number: int, taught: Sequence[Candidate]) -> list[Candidate]:
         config = self.config
         _, last = config.blocks[number - 1]
         rng = stream(config.seed, "pair pool", number)
-        pool = answers(self.store, last, _POOL, rng, config.messages, lessons)
+        pool = answers(self.store, last, _POOL, rng, config.messages, taught)
         asked = self._exam.prompts if self._exam else ()
         fitting = writable(pool, self._tokenizer, config.sampling, config.phase.max_tokens)
         return [record for record in fitting if record.prompt not in asked]
@@ -104,7 +104,7 @@ def answers(
     limit: int,
     rng: np.random.Generator,
     without: Collection[int] = (),
-    lessons: Iterable[Candidate] = (),
+    taught: Iterable[Candidate] = (),
 ) -> list[Candidate]:
     """Every candidate that answers one of at most `limit` prompts of the rounds up to `last`, in the order of the
     prompts.
@@ -115,14 +115,14 @@ def answers(
         limit: prompts at most; more are thinned out at random, each as likely as any other.
         rng: draws them.
         without: islands that do not count, since their prompts are none that the policy continues.
-        lessons: further answers to these prompts.
+        taught: further answers to these prompts.
     """
     asked = thinned([own for own in store.asked(last) if own[1] not in without], limit, rng)
-    taught = grouped(lessons, lambda lesson: (lesson.round, lesson.island))
+    by_island = grouped(taught, lambda record: (record.round, record.island))
     return [
         record
         for round_, island, prompt in asked
-        for record in (*store.round_candidates(round_, island), *taught.get((round_, island), ()))
+        for record in (*store.round_candidates(round_, island), *by_island.get((round_, island), ()))
         if record.prompt and record.prompt == prompt
     ]
 
@@ -145,7 +145,9 @@ def writable(
     return [record for record in records if fits(record)]
 
 
-def gate_prompts(records: Sequence[Candidate], settings: GateSettings, rng: np.random.Generator) -> list[str]:
+def draw_gate_prompts(
+    records: Sequence[Candidate], settings: GateSettings, rng: np.random.Generator
+) -> list[str]:
     """The prompts of the gate subset, of those that the records answer, each as likely as any other. Fewer than two
     tell nothing about spread: then none is drawn."""
     distinct = list(dict.fromkeys(record.prompt for record in records))

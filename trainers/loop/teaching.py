@@ -1,9 +1,9 @@
 """The exploration supporter as a teacher: it answers the agent's own prompts, and the answers become preference data.
 
 Paper, section 2.1: in a fine-tuning phase the supporter proposes completions for each prompt, informed by recent
-failures, from which preference supervision is constructed. A *lesson* is such a completion. Its program is scored like
+failures, from which preference supervision is constructed. Its program is scored like
 any candidate's and stored with the prompt, but it enters no island: whatever a run finds, the agent has written. Pairs
-may choose a lesson or reject it (`trainers.data.pairs`).
+may choose such an answer or reject it (`trainers.data.pairs`).
 """
 
 from collections.abc import Callable, Sequence, Set
@@ -23,7 +23,7 @@ Asked = tuple[int, Proposal]
 
 
 class Teacher:
-    """Has lessons written, scored and stored.
+    """Has the supporter's answers written, scored and stored.
 
     Args:
         run: the parts of the run.
@@ -33,16 +33,16 @@ class Teacher:
     def __init__(self, run: Parts, supporter: ExplorationSupporter):
         self._run, self._supporter, self._store, self._config = run, supporter, run.store, run.config
 
-    def teach(self, phase: int, first: int, last: int, apart: Set[str]) -> None:
-        """Store the phase's lessons, on prompts of the rounds `first` to `last` that are not `apart`, unless they are
-        stored already. Where Ŝ is the likelihood of answers that are known to improve, the prompts set apart (G_k's,
+    def teach(self, phase: int, first: int, last: int, held_apart: Set[str]) -> None:
+        """Store the phase's answers, to prompts of the rounds `first` to `last` that are not `held_apart`, unless they
+        are stored already. Where Ŝ is the likelihood of answers that are known to improve, those prompts (G_k's,
         which nobody is trained on) are answered as well, whatever round asked them."""
         if self._store.get_meta("taught", 0) < phase:
-            lessons = self._asked(first, last, lambda prompt: prompt not in apart)
-            order = _spread(lessons, stream(self._config.seed, "teaching", phase))
+            prompts = self._asked(first, last, lambda prompt: prompt not in held_apart)
+            order = _spread(prompts, stream(self._config.seed, "teaching", phase))
             asked = order[: self._config.pairs.prompts]
             if self._config.gate_score == "likelihood":
-                asked += self._asked(1, last, lambda prompt: prompt in apart)
+                asked += self._asked(1, last, lambda prompt: prompt in held_apart)
             self._write(phase, asked, last)
 
     def _asked(self, first: int, last: int, wanted: Callable[[str], bool]) -> list[Asked]:
@@ -67,15 +67,15 @@ class Teacher:
                 continue
             request = ExplorationRequest(
                 ("phase", phase, "prompt", number), self._run.agent.spec, parent, self._failures(round_, proposal),
-                max_patches=self._config.lessons, site=site,
+                max_patches=self._config.taught_per_prompt, site=site,
             )  # fmt: skip
             consultation = self._supporter.consult(request)
             calls.append(consultation.call)
             for patch in consultation.advice.patches:
                 completion = completion_of(proposal, patch.program)
                 if completion is not None:
-                    lesson = proposal.taught(next_id, round_, patch.kind, completion)
-                    pending.append((lesson, self._run.cache.submit(lesson.program, lesson.island)))
+                    answer = proposal.taught(next_id, round_, patch.kind, completion)
+                    pending.append((answer, self._run.cache.submit(answer.program, answer.island)))
                     next_id -= 1
         self._store.add_taught(phase, last, judged(pending, self._run.cache), calls)
 

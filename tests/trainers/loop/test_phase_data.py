@@ -12,7 +12,7 @@ from atlas_gym.agents.engines.engine import Sampling
 from atlas_gym.trainers.data.settings import PairSettings
 from atlas_gym.trainers.dpo.settings import GateSettings
 from atlas_gym.trainers.loop.config import load_config
-from atlas_gym.trainers.loop.phase_data import PhaseData, answers, gate_prompts, writable
+from atlas_gym.trainers.loop.phase_data import PhaseData, answers, draw_gate_prompts, writable
 from atlas_gym.trainers.store.store import RunStore
 from tests.tiny_model import byte_tokenizer
 from tests.trainers.samples import PROPOSAL, RECORD, parts
@@ -90,7 +90,7 @@ BUFFER = [answer(10 * p + k, f"p{p}", -0.1 * k if k < 2 else None) for p in rang
 
 
 def gate(prompts=8, seed=0, buffer=BUFFER, share=0.25):
-    return gate_prompts(buffer, GateSettings(prompts=prompts, share=share), np.random.default_rng(seed))
+    return draw_gate_prompts(buffer, GateSettings(prompts=prompts, share=share), np.random.default_rng(seed))
 
 
 def test_the_gate_has_a_share_of_the_prompts():
@@ -117,7 +117,7 @@ def phase_data(store, monkeypatch, **settings):
 
 def test_what_is_set_apart_is_in_no_buffer(store, monkeypatch):
     data = phase_data(store, monkeypatch, rounds=100, phase_every=ROUNDS)
-    buffer, gate = data.buffer(1, data.apart(1))
+    buffer, gate = data.buffer(1, data.gate_prompts(1))
     assert len(gate) == 3
     assert len(buffer) == (ROUNDS * ISLANDS - 3) * SAMPLES
     assert not {record.prompt for record in buffer} & {record.prompt for record in gate}
@@ -150,10 +150,10 @@ def test_prompts_without_an_answer_that_passed_are_set_apart_only_for_an_exam(st
     layout = {"rounds": 200, "phase_every": 29}
     usual = phase_data(store, monkeypatch, **layout)
     exam = phase_data(store, monkeypatch, gate_score="likelihood", **layout)
-    assert len(usual.apart(1)) == 12 // 4
-    assert not any(prompt.startswith("silent") for prompt in usual.apart(1))
-    assert len(exam.apart(1)) == 22 // 4
-    assert any(prompt.startswith("silent") for number in range(1, 5) for prompt in exam.apart(number))
+    assert len(usual.gate_prompts(1)) == 12 // 4
+    assert not any(prompt.startswith("silent") for prompt in usual.gate_prompts(1))
+    assert len(exam.gate_prompts(1)) == 22 // 4
+    assert any(prompt.startswith("silent") for number in range(1, 5) for prompt in exam.gate_prompts(number))
 
 
 def test_known_answers_are_those_that_improve_each_once(store, monkeypatch):

@@ -90,7 +90,7 @@ def store(tmp_path):
 
 def teacher(store, supporter, prompts=9, evaluator=None, gate_score="gain"):
     cache = ProgramCache(evaluator or Evaluator(), [None], store)
-    settings = {"lessons": 2, "pairs": {"prompts": prompts}, "seed": 3, "gate_score": gate_score}
+    settings = {"taught_per_prompt": 2, "pairs": {"prompts": prompts}, "seed": 3, "gate_score": gate_score}
     config = load_config(None, settings)
     return Teacher(parts(config, store, cache=cache, agent=SimpleNamespace(spec=Toy())), supporter)
 
@@ -162,7 +162,7 @@ def test_every_site_comes_before_any_comes_twice(store):
 
 def test_lessons_stand_beside_the_agents_answers_where_pairs_are_formed(store):
     teacher(store, Supporter()).teach(1, 1, 3, set())
-    pool = answers(store, 3, 9, None, lessons=store.taught(1))
+    pool = answers(store, 3, 9, None, taught=store.taught(1))
     for prompt in {record.prompt for record in pool}:
         ids = [record.id for record in pool if record.prompt == prompt]
         assert sorted(id_ < 0 for id_ in ids) == [False, True, True]
