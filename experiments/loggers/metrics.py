@@ -1,9 +1,7 @@
-"""A run's numbers under the names that W&B, sweeps and tests know them by.
+"""A run's numbers under the names that W&B and sweeps know them by.
 
 Four axes: `evaluations` (different programs evaluated) for every score, `round` for exploration, `phase` for
-fine-tuning, `optimiser_step` for its curves. No number is told under two names. The same functions serve a run that
-is under way and one that is read from its store, so a sweep's `metric: {name: score/best}` means the same with and
-without a server.
+fine-tuning, `optimiser_step` for its curves. No number is told under two names.
 """
 
 import contextlib
@@ -25,33 +23,10 @@ _SHARES = ("valid", "new", "improving", "distinct")
 _SUMMED = ("samples", "tokens", "generation_s", "evaluation_wait_s")
 
 
-class ClusterFold:
-    """Clusters over all islands of a run, so that the same idea counts once wherever it was found.
-
-    (Each island keeps clusters of its own while a run goes on; their numbers mean nothing to one another.)
-    Programs it knows already are not compared again.
-    """
-
-    def __init__(self, radius: float):
-        self.clusters = Clusters(radius)
-        self._of: dict[str, int | None] = {}
-
-    def cluster_of(self, record: Candidate) -> int | None:
-        """The cluster of a candidate's program; None if it did not pass or cannot be parsed here."""
-        if not record.passed or record.program_key is None:
-            return None
-        if record.program_key not in self._of:
-            cluster = None
-            # The worker could parse it; this process, with another stack or Python, need not be able to.
-            with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-                mark = signature(record.program, record.score or 0.0, record.metrics)
-                cluster = self.clusters.add(mark)
-            self._of[record.program_key] = cluster
-        return self._of[record.program_key]
-
-
 class Progress:
-    """What exploration has come to, round by round; give it every record in the order of rounds.
+    """What exploration has come to; give it every record in the order of rounds.
+
+    Clusters are those over all islands, so that the same idea counts once wherever it was found.
 
     Args:
         radius: distance beyond which two programs count as different ideas.
@@ -59,60 +34,55 @@ class Progress:
     """
 
     def __init__(self, radius: float, instances: int = 1):
-        self._fold = ClusterFold(radius)
+        self._clusters = Clusters(radius)
+        self._known: set[str | None] = {None}
         self._instances = instances
         self._evaluations = 0
         self._bests: dict[int, float] = {}
         self._islands: dict[int, float] = {}
-        self._reached: dict[int, set[int]] = {}
 
     def evaluations(self, records: Iterable[Candidate]) -> Iterator[Row]:
         """A row for every different program that was evaluated: its score, and the best and the mean so far of
         these records."""
         scores: list[float] = []
         for record in records:
-            self._take(record)
+            self._evaluations += record.duplicate_of is None
+            if record.score is not None:
+                for key, bests in (
+                    (record.island % self._instances, self._bests),
+                    (record.island, self._islands),
+                ):
+                    bests[key] = max(record.score, bests.get(key, record.score))
+                if record.program_key not in self._known:
+                    self._known.add(record.program_key)
+                    # The worker could parse it; this process, with another stack or Python, need not be able to.
+                    with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+                        self._clusters.add(signature(record.program, record.score, record.metrics))
             if record.duplicate_of is not None:
                 continue
             row: Row = {"evaluations": self._evaluations, "score/best": self._best}
             if record.score is not None:
                 scores.append(record.score)
                 row["score/candidate"] = record.score
-            if scores:
-                row["score/mean"] = sum(scores) / len(scores)
-            yield row
-
-    def _take(self, record: Candidate) -> None:
-        self._evaluations += record.duplicate_of is None
-        if record.score is None:
-            return
-        instance = record.island % self._instances
-        self._bests[instance] = max(record.score, self._bests.get(instance, record.score))
-        self._islands[record.island] = max(record.score, self._islands.get(record.island, record.score))
-        cluster = self._fold.cluster_of(record)
-        if cluster is not None:
-            self._reached.setdefault(record.island, set()).add(cluster)
+            yield row | ({"score/mean": fmean(scores)} if scores else {})
 
     @property
     def _best(self) -> float | None:
-        return sum(self._bests.values()) / len(self._bests) if self._bests else None
+        return fmean(self._bests.values()) if self._bests else None
 
     def round(self, summary: Mapping[str, Any]) -> Row:
         """The row of a round whose records went through `evaluations`."""
-        row: Row = {f"explore/{key}": summary[key] / max(1, summary["samples"]) for key in _SHARES}
-        row |= {"round": summary["round"]} | {f"explore/{key}": summary[key] for key in _SUMMED}
-        failures = [
-            status for status in Status if status != Status.OK
-        ]  # the share of `ok` is `explore/valid`
-        row |= {f"status/{s}": summary["statuses"].get(s, 0) for s in failures}
-        row |= {
+        return {
+            "round": summary["round"],
+            **{f"explore/{key}": summary[key] / max(1, summary["samples"]) for key in _SHARES},
+            **{f"explore/{key}": summary[key] for key in _SUMMED},
+            **{f"status/{s}": summary["statuses"].get(s, 0) for s in Status if s != Status.OK},
             "evaluations": self._evaluations,
             "score/best": self._best,  # here too, so that it can be drawn over rounds
-            "clusters/found": len(self._fold.clusters.leaders),
-            "clusters/effective": self._fold.clusters.effective,
+            "clusters/found": len(self._clusters.leaders),
+            "clusters/effective": self._clusters.effective,
+            **{f"island/{island}/best": best for island, best in self._islands.items()},
         }
-        row |= {f"island/{island}/best": best for island, best in self._islands.items()}
-        return row | {f"island/{island}/clusters": len(reached) for island, reached in self._reached.items()}
 
 
 def phase_row(result: Mapping[str, Any], calls: Iterable[Mapping[str, Any]]) -> Row:
@@ -128,7 +98,7 @@ def phase_row(result: Mapping[str, Any], calls: Iterable[Mapping[str, Any]]) -> 
     decision = result["decision"] or {}
     row |= {f"gate/{key}": decision[key] for key in ("min_gain", "max_kl") if key in decision}
     row |= {f"gate/{key}": result[key] for key in ("gain", "gain_error", "kl") if result.get(key) is not None}
-    row |= {f"phase/{key}": result[key] for key in ("pairs", "tokens", "reward") if key in result}
+    row |= {f"phase/{key}": result[key] for key in ("pairs", "tokens") if key in result}
     row |= {f"phase/{what}_s": seconds for what, seconds in result["seconds"].items()}
     row |= {"phase/skipped": 0, "gate/promoted": int(result["promoted"])}
     if "chosen_from" in result:
@@ -176,46 +146,25 @@ def exam_row(phase: int, measures: Mapping[str, Comparison]) -> Row:
     return row
 
 
-class RoundHistory:
-    """The rows of a stored run's rounds, kept up to date while the run goes on.
-
-    Args:
-        radius: distance beyond which two programs count as different ideas (`agent.cluster_radius`).
-    """
-
-    def __init__(self, radius: float):
-        self.rows: list[Row] = []
-        self._radius = radius
-        self._progress: Progress | None = None
-        self._next = 0
-
-    def extend(self, store: RunStore) -> list[Row]:
-        """Read the rounds that were completed since the last look; returns all rows."""
-        if self._progress is None:
-            self._progress = Progress(self._radius, store.instances)
-        for summary in store.round_summaries(self._next):
-            list(self._progress.evaluations(store.candidates("c.round = ?", (self._next,))))
-            if self._next > 0:
-                self.rows.append(self._progress.round(summary))
-            self._next += 1
-        return self.rows
-
-
 def final_row(store: RunStore) -> Row:
-    """What a run came to: where it began, what was spent and, once confirmed, the scores on the held-out seeds; with
-    several instances the means over them.
-
-    The best training score is not repeated: it is the last `score/best`.
-    """
+    """What a run came to: where it began, its candidates, its tokens (written while exploring, run through the model
+    while tuning, and the supporters') and, once confirmed, the scores on the held-out seeds; with several instances
+    the means over them. The best training score is the last `score/best`."""
     ends = store.ends()
     if not ends:
         return {}
-    starts = [start.score for start, _ in ends if start.score is not None]
-    row = {"initial_score": fmean(starts) if starts else None, **_spent(store)}
+    row = {
+        "initial_score": fmean(start.score or 0.0 for start, _ in ends),
+        "candidates": store.candidate_counts()["candidates"],
+        "tokens/written": sum(own["tokens"] for own in store.round_summaries(first=1)),
+        "tokens/tuned": sum(phase.get("tokens", 0) for phase in store.phases()),
+        "tokens/supporters": supporter_row(store.supporter_calls()).get("supporters/tokens", 0),
+    }
     confirmed = [
-        (best.score or 0.0, first, last)
+        (best.score or 0.0, fmean(first["scores"]), fmean(last["scores"]))
         for start, best in ends
-        if (first := _held_out(store, start)) is not None and (last := _held_out(store, best)) is not None
+        if (first := store.held_out(held_out_key(start, store.instances)))
+        and (last := store.held_out(held_out_key(best, store.instances)))
     ]
     if len(confirmed) < len(ends):
         return row
@@ -231,19 +180,3 @@ def final_row(store: RunStore) -> Row:
 def improvement(initial: float, final: float) -> float:
     """Share of the initial program's loss that is gone; scores are negative losses. NaN where none was lost."""
     return 1.0 - final / initial if initial else math.nan
-
-
-def _spent(store: RunStore) -> Row:
-    """Of the whole run: its candidates, and the tokens written while exploring, run through the model while tuning,
-    and the supporters'."""
-    return {
-        "candidates": store.candidate_counts()["candidates"],
-        "tokens/written": sum(own["tokens"] for own in store.round_summaries(first=1)),
-        "tokens/tuned": sum(phase.get("tokens", 0) for phase in store.phases()),
-        "tokens/supporters": supporter_row(store.supporter_calls()).get("supporters/tokens", 0),
-    }
-
-
-def _held_out(store: RunStore, record: Candidate) -> float | None:
-    scores = (store.held_out(held_out_key(record, store.instances)) or {}).get("scores")
-    return sum(scores) / len(scores) if scores else None

@@ -1,17 +1,14 @@
 """What W&B is told of a run: a row per evaluation, per round, per phase and per optimiser step, under the names of
 `experiments.loggers.metrics`; at the end the best programs, the report, its figure, and artifacts.
 
-Who is logged in to W&B (`wandb login`, a key in the environment) is tracked online, everybody else offline, into the
-run folder. What W&B itself was told, by `WANDB_MODE`, `WANDB_PROJECT`, `WANDB_ENTITY`, `WANDB_NAME`,
-`WANDB_RUN_GROUP`, `WANDB_TAGS` or its settings files, wins over what is chosen here; only `tracking: off` is off
-whatever the environment says. What was chosen is said in one line.
+Who is logged in to W&B is tracked online, everybody else offline, into the run folder. What W&B itself was told, by
+`WANDB_*` variables or its settings files, wins over what is chosen here; only `tracking: off` is off whatever the
+environment says. A missing package, a failing server or a full disk is reported once and ends the tracking, never the
+run.
 
-The record is on a leash, it can never stop a run: a missing package, a failing server or a full disk is reported once
-and tracking ends; the run store has everything anyway.
-
-W&B ignores `resume` offline, so a run keeps an id of its own, its own step, and its own counters as x-axes
-(`AXES`), all of which stay monotonic over a resume. On resume the loop tells everything again from its store: what
-was logged by an earlier process is counted, not logged twice.
+W&B ignores `resume` offline, so a run keeps an id of its own, its own step, and its own counters as x-axes (`AXES`).
+On resume the loop tells everything again from its store: what was logged by an earlier process is counted, not logged
+twice.
 """
 
 import difflib
@@ -23,7 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.experiments.loggers.metrics import (
     Progress,
     Row,
@@ -97,8 +93,14 @@ class WandbObserver(Observer):
     def finished(self, summary: Mapping[str, Any]) -> None:
         if self._is_new("finished", self._rounds, 1):
             start = self._store.start()
-            rows = [_table_row(record, start) for record in self._store.best_candidates(BEST_PROGRAMS)]
-            self._tracker.show("best_programs", "Table", _COLUMNS, rows)
+            before, rows = start.program.splitlines(), []
+            for record in self._store.best_candidates(BEST_PROGRAMS):
+                after, name = record.program.splitlines(), f"program {record.id}"
+                changed = "\n".join(difflib.unified_diff(before, after, "start", name, lineterm="", n=1))
+                shown = [record.id, record.round, record.island, record.origin, record.score]
+                rows.append([*shown, changed, record.program])
+            columns = ["id", "round", "island", "origin", "score", "changed_since_start", "program"]
+            self._tracker.show("best_programs", "Table", columns, rows)
 
     def attach(self, paths: list[Path]) -> None:
         """Show the run's report and figure, and keep them, its configuration and its latest adapters as artifacts."""
@@ -132,17 +134,6 @@ class WandbObserver(Observer):
         self._logged |= {axis: number, "step": self._tracker.step + rows}
         self._store.set_meta("wandb_logged", self._logged)
         return True
-
-
-_COLUMNS = ["id", "round", "island", "origin", "score", "changed_since_start", "program"]
-
-
-def _table_row(record: Candidate, start: Candidate) -> list[Any]:
-    """A program of the table `best_programs`, with a unified diff against the starting program."""
-    before, after = start.program.splitlines(), record.program.splitlines()
-    changed = difflib.unified_diff(before, after, "start", f"program {record.id}", lineterm="", n=1)
-    shown = [record.id, record.round, record.island, record.origin, record.score]
-    return [*shown, "\n".join(changed), record.program]
 
 
 class Tracker:
@@ -192,18 +183,12 @@ class Tracker:
             self._tell(f"W&B: off ({reason}). {_CHANGE}")
             return
         self._run = wandb.init(
-            project=theirs.project or PROJECT,
-            id=run_id,
-            name=theirs.run_name or folder.name,
-            dir=str(folder),
-            mode=chosen,
-            config=dict(config),
-            group=theirs.run_group or str(config.get("env", "")),
-            tags=theirs.run_tags or [str(config.get("method", ""))],
-            resume="allow",
+            project=theirs.project or PROJECT, id=run_id, name=theirs.run_name or folder.name, dir=str(folder),
+            mode=chosen, config=dict(config), group=theirs.run_group or str(config.get("env", "")),
+            tags=theirs.run_tags or [str(config.get("method", ""))], resume="allow",
             # An outage may cost a run these seconds and no more; what was not sent can be synchronised later.
             settings=wandb.Settings(silent=True, console="off", init_timeout=30, finish_timeout=120),
-        )
+        )  # fmt: skip
         files = f"files in {folder / 'wandb'}, to be sent by `wandb sync`"
         where = self._run.url if chosen == "online" else files
         self._tell(f"W&B: {chosen} ({reason}), {where}. {_CHANGE}")

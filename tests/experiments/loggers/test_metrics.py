@@ -11,9 +11,8 @@ from atlas_gym.agents.population.clusters import RADIUS
 from atlas_gym.evaluation import Status
 from atlas_gym.experiments.loggers.metrics import (
     Progress,
-    RoundHistory,
+    exam_row,
     final_row,
-    measure_row,
     phase_row,
     step_rows,
     supporter_row,
@@ -29,10 +28,18 @@ def folder(tmp_path_factory):
     return make_run(tmp_path_factory.mktemp("runs") / "run", Layout(rounds=4))
 
 
-def test_the_history_of_a_stored_run(folder):
+def history(store, radius=RADIUS):
+    """The rows of a stored run's rounds."""
+    progress = Progress(radius, store.instances)
+    for summary in store.round_summaries():
+        list(progress.evaluations(store.candidates("c.round = ?", (summary["round"],))))
+        if summary["round"]:
+            yield progress.round(summary)
+
+
+def test_a_round_has_its_shares_and_what_exploration_has_come_to(folder):
     with RunStore.open_readonly(folder) as store:
-        rows = RoundHistory(1, RADIUS).extend(store)
-        candidates = list(store.candidates())
+        rows, candidates = list(history(store)), list(store.candidates())
     assert [row["round"] for row in rows] == [1, 2, 3, 4]
     for row in rows:
         known = [c for c in candidates if c.round <= row["round"] and c.score is not None]
@@ -43,23 +50,10 @@ def test_the_history_of_a_stored_run(folder):
         assert row["island/0/best"] == max(c.score for c in known if c.island == 0)
 
 
-def test_a_history_that_is_kept_equals_one_read_at_once(tmp_path):
-    folder = make_run(tmp_path / "run", Layout(rounds=3), finished=False)
-    kept = RoundHistory(1, RADIUS)
+def test_ideas_are_told_apart_by_their_distance(folder):
     with RunStore.open_readonly(folder) as store:
-        first = list(kept.extend(store))
-        assert kept.extend(store) == first == RoundHistory(1, RADIUS).extend(store)
-
-
-def test_ideas_are_told_apart_as_the_run_tells_them_apart(folder):
-    with RunStore.open_readonly(folder) as store:
-        (*_, fine), (*_, coarse) = (RoundHistory(1, radius).extend(store) for radius in (0.0, 1.0))
+        (*_, fine), (*_, coarse) = (history(store, radius) for radius in (0.0, 1.0))
     assert fine["clusters/found"] > coarse["clusters/found"] == 1
-
-
-def test_a_round_counts_when_all_its_groups_are_there(folder):
-    with RunStore.open_readonly(folder) as store:
-        assert RoundHistory(2, RADIUS).extend(store) == []
 
 
 def test_the_final_row_says_where_the_run_began_what_it_came_to_and_what_it_spent(folder):
@@ -107,25 +101,25 @@ def test_with_instances_the_best_score_is_the_mean_of_their_best(tmp_path):
     assert [row["score/best"] for row in rows] == pytest.approx([-0.5, -0.3, -0.2])
 
 
-def test_the_measure_has_a_number_for_each_policy():
+def test_the_exam_has_a_number_for_each_policy():
     found = Comparison(0.25, 0.5, mean_interval([0.2, 0.3]), 2)
-    row = measure_row(3, {"validity": found, "yield .002": found})
+    row = exam_row(3, {"validity": found, "yield .002": found})
     assert row == {
         "phase": 3,
-        "measure/validity/base": 0.25, "measure/validity/tuned": 0.5,
-        "measure/yield@.002/base": 0.25, "measure/yield@.002/tuned": 0.5,
+        "exam/validity/base": 0.25, "exam/validity/tuned": 0.5,
+        "exam/yield@.002/base": 0.25, "exam/yield@.002/tuned": 0.5,
     }  # fmt: skip
 
 
 def test_no_number_is_told_under_two_names(folder, tmp_path):
-    """Over rounds: no series is another one, or a multiple of it. Of a phase, a step and a probe: unlike numbers that
+    """Over rounds: no series is another one, or a multiple of it. Of a phase and a step: unlike numbers that
     are stored come out once."""
     rng = random.Random(0)
     rows, progress = [], Progress(RADIUS)
     with RunStore.open_readonly(make_run(tmp_path / "long", Layout(rounds=12))) as store:
         for round_ in range(12):
             list(progress.evaluations(store.candidates("c.round = ?", (round_,))))
-            rows.append(progress.round([_random_unit(round_, rng)]))
+            rows.append(progress.round(_random_round(round_, rng)))
     series = {key: np.array([float(row.get(key) or 0) for row in rows]) for key in rows[-1]}
     told = {key: column for key, column in series.items() if len(set(column)) > 2}
     assert {"score/best", "explore/valid", "explore/new", "status/error", "island/0/best"} <= set(told)
@@ -144,7 +138,7 @@ def test_no_number_is_told_under_two_names(folder, tmp_path):
         assert not set(step.values()) & (set(row.values()) - {row["phase"]})
 
 
-def _random_unit(round_, rng):
+def _random_round(round_, rng):
     counts = ("valid", "new", "improving", "distinct", "tokens")
     return {"round": round_, "samples": rng.randint(50, 99), "statuses": {s: rng.randint(0, 9) for s in Status},
             "generation_s": rng.random(), "evaluation_wait_s": rng.random(),
