@@ -39,7 +39,7 @@ docs: $(DOCS)  ## the documentation's site in build/site; any warning is an erro
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict $(ARGS)
 
 bench: $(DEV) model  ## half an hour, each beside what one would use instead; ARGS="evaluation burgers": only those
-	@failed=0; for name in $(or $(ARGS),evaluation calls burgers dpo); do echo; echo "== $$name"; $(BIN)/python -m atlas_gym.experiments.benchmarks.$$name || failed=1; done; exit $$failed
+	@failed=0; for name in $(or $(ARGS),evaluation calls burgers generation phase); do echo; echo "== $$name"; $(BIN)/python -m atlas_gym.experiments.benchmarks.$$name || failed=1; done; exit $$failed
 
 setup: $(READY)
 

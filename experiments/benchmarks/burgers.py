@@ -1,44 +1,30 @@
-"""CPU time of a Burgers training: ours against nested autograd and DeepXDE, side by side in one run.
+"""CPU time of a Burgers training: ours against nested autograd and DeepXDE.
 
     OMP_NUM_THREADS=1 python -m atlas_gym.experiments.benchmarks.burgers --repeats 5
 
-Everybody trains the same network from the same weights on the same points in float64 with one thread, with
-the plain 1/1/1 loss. Ours is measured as users get it, the program in a confined worker (the CPU time of both
-processes, all overheads of the evaluation included, divided by the trainings in it), and within one process.
-Contenders take turns, and the ratio of every round is formed before the median, so that a busy machine
-disturbs all alike.
-
-DeepXDE is installed from PyPI into a folder that is thrown away afterwards, without its dependencies, of
-which numpy, scipy, matplotlib and scikit-learn must be here already (`pip install atlas-gym[learn,dev]`). It trains
-in a process of its own, in which alone it is found.
+Everybody trains the same network from the same weights on the same points in float64 with one thread, with the plain
+1/1/1 loss. Ours is measured as users get it, the program in a confined worker (both processes and all overheads of the
+evaluation, divided by its trainings), and within one process. DeepXDE takes part where it is installed.
 """
 
 import argparse
-import json
+import importlib.util
 import math
-import tempfile
-import time
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 
-from atlas_gym.arguments import Parser
 from atlas_gym.evaluation import ConfinedEvaluator
-from atlas_gym.experiments.benchmarks import side_by_side
+from atlas_gym.experiments.benchmarks import compare, confined_seconds, seconds_of
 from atlas_gym.tasks.burgers.in_process import train_in_process
 from atlas_gym.tasks.burgers.network import Points, layer_sizes, matrices
 from atlas_gym.tasks.burgers.params import BurgersParams
-from atlas_gym.tasks.burgers.steps import kernel_available
 from atlas_gym.tasks.burgers.task import STARTS, BurgersTask
 
-DEEPXDE = ("deepxde==1.15.0", "scikit-optimize==0.10.2", "pyaml==26.7.0")
-TRAJECTORY_STEPS = 200
 Strategy = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, Mapping[str, Any]], torch.Tensor]
 
 
@@ -47,97 +33,43 @@ def plain(residuals, ic_err, bc_err, extras):
     return torch.mean(residuals**2) + torch.mean(ic_err**2) + torch.mean(bc_err**2)
 
 
-def main() -> None:
-    parser = Parser(description="CPU time of a Burgers training, side by side.")
+def main(arguments: list[str] | None = None) -> None:
+    """Print how far the trainings are from each other, then what they cost."""
+    parser = argparse.ArgumentParser(prog="python -m atlas_gym.experiments.benchmarks.burgers")
     parser.add_argument("--repeats", type=int, default=5, help="rounds in which every contender runs once")
     parser.add_argument("--steps", type=int, default=500, help="Adam steps per training")
-    parser.add_argument("--without-deepxde", action="store_true", help="leave DeepXDE out")
-    parser.add_argument("--contender", choices=("time", "losses"), help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    task = BurgersTask(steps=arguments.steps)
-    if arguments.contender:
-        print(json.dumps(train_deepxde(task, timed=arguments.contender == "time")))
-        return
-    with tempfile.TemporaryDirectory() as folder, ConfinedEvaluator() as evaluator:
-        deepxde: Path | None = Path(folder)
-        if arguments.without_deepxde or not side_by_side.install_into(Path(folder), "DeepXDE", DEEPXDE):
-            deepxde = None
-        print_trajectories(task, deepxde)
-        seconds = side_by_side.take_turns(contenders(task, evaluator, deepxde), arguments.repeats)
-        print_times(seconds, arguments.steps)
-
-
-def contenders(
-    task: BurgersTask, evaluator: ConfinedEvaluator, deepxde: Path | None
-) -> dict[str, Callable[[], float]]:
-    """By name, functions that train once and return the CPU seconds of it."""
+    steps, repeats = options.steps, options.repeats
+    task = BurgersTask(steps=steps)
+    program = task.programs[STARTS["inlined"]].program
     points, theta = task.beginning(0)
-    program, by_torch = task.programs[STARTS["inlined"]].program, replace(task, backend="torch")
 
-    def cpu_of(train: Callable[..., object], params: BurgersParams) -> float:
-        began = time.process_time()
-        train(params, points, theta, plain)
-        return time.process_time() - began
+    short = replace(task, steps=min(200, steps))
+    expected = np.array(train_nested(short, points, theta, plain))
+    for backend in (task.backend, "torch"):
+        found = np.array(train_in_process(replace(short, backend=backend), points, theta, plain))
+        deviation = np.abs(found / expected - 1.0).max()
+        print(f"{backend} backend: losses of {short.steps} steps equal nested autograd's to {deviation:.1e}")
 
-    found: dict[str, Callable[[], float]] = {
-        "nested autograd": partial(cpu_of, train_nested, task),
-        "atlas_gym, confined": lambda: side_by_side.confined_cpu(evaluator, program, task) / task.replicas,
-        "atlas_gym, in process": partial(cpu_of, train_in_process, task),
-        "atlas_gym, in process, torch backend": partial(cpu_of, train_in_process, by_torch),
-    }
-    if deepxde is not None:
-        found["DeepXDE"] = lambda: run_deepxde(task, deepxde, "time")["cpu_s"]
-    return found
+    with ConfinedEvaluator() as evaluator:
+        contenders = {
+            "ours, confined": lambda: confined_seconds(evaluator, program, task) / task.replicas,
+            "ours, in process": lambda: seconds_of(lambda: train_in_process(task, points, theta, plain)),
+            "nested autograd": lambda: seconds_of(lambda: train_nested(task, points, theta, plain)),
+        }
+        if importlib.util.find_spec("deepxde"):
+            os.environ.setdefault("DDE_BACKEND", "pytorch")
+            import deepxde
 
+            deepxde.config.set_default_float("float64")
 
-def print_times(seconds: pd.DataFrame, steps: int) -> None:
-    """A table with the speed of every contender relative to ours, confined."""
-    print(f"compiled kernel: {'yes' if kernel_available() else 'no'}; steps per training: {steps}")
-    ratios = seconds.div(seconds["atlas_gym, confined"], axis=0)
-    side_by_side.show("CPU time per training", pd.DataFrame({
-        "ms/step": (1000 * seconds.median() / steps).map("{:.3f}".format),
-        "times ours, confined": ratios.apply(side_by_side.spread),
-    }))  # fmt: skip
+            def theirs() -> float:
+                model = deepxde_model(deepxde, task)
+                return seconds_of(lambda: model.train(iterations=steps, display_every=steps, verbose=0))
 
-
-def print_trajectories(task: BurgersTask, deepxde: Path | None) -> None:
-    """How far the losses of the first steps are from those of nested autograd."""
-    short = replace(task, steps=min(TRAJECTORY_STEPS, task.steps))
-    train = (*short.beginning(0), plain)
-    expected = np.array(train_nested(short, *train))
-    found = {"atlas_gym": train_in_process(short, *train)}
-    found["atlas_gym, torch backend"] = train_in_process(replace(short, backend="torch"), *train)
-    if deepxde is not None:
-        found["DeepXDE"] = np.array(run_deepxde(short, deepxde, "losses")["losses"])
-    for name, losses in found.items():
-        deviation = np.abs(losses / expected - 1.0).max()
-        print(f"{name}: losses of {short.steps} steps equal nested autograd's to {deviation:.1e}")
-
-
-def run_deepxde(task: BurgersTask, folder: Path, what: str) -> dict[str, Any]:
-    """Train in DeepXDE, in a process of its own that makes the same network and points again."""
-    steps = ["--steps", str(task.steps)]
-    found = {"PYTHONPATH": str(folder), "DDE_BACKEND": "pytorch"}
-    return side_by_side.in_own_process(
-        "atlas_gym.experiments.benchmarks.burgers", what, also=steps, environment=found
-    )
-
-
-def train_deepxde(task: BurgersTask, timed: bool) -> dict[str, Any]:
-    """The same training in DeepXDE, where it is installed: CPU seconds, and the loss of every step unless timed.
-
-    The same collocation, initial and boundary points, the same initial weights, float64, Adam: only the software
-    differs.
-    """
-    import deepxde
-
-    deepxde.config.set_default_float("float64")
-    model = deepxde_model(deepxde, task)
-    began = time.process_time()
-    history, _ = model.train(iterations=task.steps, display_every=task.steps if timed else 1, verbose=0)
-    cpu_s = time.process_time() - began
-    return {"cpu_s": cpu_s, "losses": [float(np.sum(terms)) for terms in history.loss_train][: task.steps]}
+            contenders["DeepXDE"] = theirs
+        compare("CPU ms of a step", contenders, repeats, unit=1e-3 * steps)
 
 
 def deepxde_model(dde: Any, p: BurgersTask) -> Any:

@@ -1,0 +1,119 @@
+"""A DPO phase of 64 same-prompt pairs with the embedded model: our packed trainer against TRL's own.
+
+    OMP_NUM_THREADS=1 python -m atlas_gym.experiments.benchmarks.phase
+    python -m atlas_gym.experiments.benchmarks.phase --device cuda
+
+Every contender trains in a process of its own on the same pairs in the same batches from the same weights, and reports
+seconds (reference included, loading excluded), peak memory and its losses: ours, one sequence per prompt; TRL's
+`DPOTrainer` with its own collation; the same with activation checkpointing, TRL's default. That all train the same is
+shown by the largest difference of their losses (in float32: in bfloat16 other shapes round differently). Then what Eq.
+3 of the checkpoints takes. Completions are lines of the prompts' own programs and broken ones: no model is asked.
+"""
+
+import argparse
+import multiprocessing
+import re
+import resource
+import time
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+from trl import DPOConfig, DPOTrainer
+
+from atlas_gym import make_task
+from atlas_gym.agents.models.loading import resolve_model
+from atlas_gym.agents.models.policy import Policy
+from atlas_gym.trainers.data.pairs import PreferencePair
+from atlas_gym.trainers.dpo.settings import PhaseSettings
+from atlas_gym.trainers.dpo.train import TrainJob, train
+from atlas_gym.trainers.dpo.trainer import PackedDPOTrainer
+
+CONTENDERS = ("ours, packed", "TRL", "TRL, checkpointed")
+GATE_ITEMS = 4  # completions along which Eq. 3 is taken
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run every contender in turn and print the table."""
+    parser = argparse.ArgumentParser(prog="python -m atlas_gym.experiments.benchmarks.phase")
+    parser.add_argument("--model", default="embedded", help="embedded, a folder or a Hugging Face id")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float32"])
+    parser.add_argument("--prompts", type=int, default=16, help="distinct prompts (default 16)")
+    parser.add_argument("--pairs", type=int, default=4, help="pairs per prompt, at most 4")
+    parser.add_argument("--batch-size", type=int, default=4, help="pairs per optimiser step")
+    parser.add_argument("--without", nargs="*", default=[], choices=CONTENDERS[1:], help="to leave out")
+    options = parser.parse_args(arguments)
+    spawned, found = multiprocessing.get_context("spawn"), {}
+    print(
+        f"{'a phase':24}{'seconds':>9}{'CPU s':>9}{'GB':>7}   of TRL's time, memory   largest difference of a loss"
+    )
+    for name in CONTENDERS[::-1]:
+        if name not in options.without:
+            with ProcessPoolExecutor(1, mp_context=spawned) as process:
+                found[name] = process.submit(contend, name, options).result()
+    clock = "cpu" if options.device == "cpu" else "seconds"
+    for name, ours in found.items():
+        other = found.get("TRL", ours)
+        apart = max(abs(a - b) for a, b in zip(ours["losses"], other["losses"], strict=True))
+        share, memory = ours[clock] / other[clock], ours["memory"] / other["memory"]
+        figures = f"{ours['seconds']:9.1f}{ours['cpu']:9.1f}{ours['memory']:7.2f}"
+        print(f"{name:24}{figures}   {share:.3f}, {memory:.3f}            {apart:.1e}")
+    print(f"Eq. 3 of the checkpoints: {found[CONTENDERS[0]]['kl']:.1f} s")
+
+
+def contend(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Be one contender: train, and return the figures."""
+    torch.set_num_threads(1)
+    dtype, cuda = getattr(torch, options.dtype), options.device == "cuda"
+    policy = Policy.load(resolve_model(options.model), dtype=dtype, device=options.device)
+    pairs = tuple(make_pairs(options.prompts, options.pairs))
+    settings = PhaseSettings(activation_checkpointing="checkpointed" in name, batch_size=options.batch_size,
+                             epochs=1, target_kl=0.0, max_tokens=4096)  # fmt: skip
+    items = tuple((pair.prompt, pair.chosen) for pair in pairs[:: options.pairs][:GATE_ITEMS])
+    kind: type[DPOTrainer] = PackedDPOTrainer if name == CONTENDERS[0] else StockDPOTrainer
+    began = time.process_time()
+    trained = train(policy, TrainJob(pairs, settings, 1, items, phase=1, seed=0), trainer_class=kind)
+    cpu = time.process_time() - began
+    # Linux reports kilobytes.
+    memory = (
+        torch.cuda.max_memory_allocated()
+        if cuda
+        else 1e3 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    )
+    return {"seconds": trained.seconds["train"], "cpu": cpu, "memory": memory / 1e9, "kl": trained.seconds["kl"],
+            "losses": [record.loss for record in trained.steps]}  # fmt: skip
+
+
+class StockDPOTrainer(DPOTrainer):
+    """TRL's trainer as it is, on data that is tokenised already. Its reference is the policy as it is when the trainer
+    is built."""
+
+    def __init__(self, model: Any, *, args: DPOConfig, reference_adapter: str, **kwargs: Any) -> None:
+        args.precompute_ref_log_probs = False
+        super().__init__(model, args=args, **kwargs)
+
+    def _prepare_dataset(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
+        return dataset
+
+
+def make_pairs(prompts: int, pairs: int) -> list[PreferencePair]:
+    """`pairs` pairs, at most 4, of each of `prompts` line-edit prompts of some 600 tokens; always the same."""
+    start, rng, made = make_task("ATLAS-Bandit-v0").starts["named"], np.random.default_rng(0), []
+    for number in range(prompts):
+        worse, parent = (re.sub(r"window = \d+", f"window = {rng.integers(5, 200)}", start) for _ in range(2))
+        sites = list(re.finditer(r"(?m)^    \w+ =(.*)\n", parent))
+        prompt = f"# score: -0.16\n{worse}\n\n# score: -0.15\n{parent[: sites[number % len(sites)].start(1)]}"
+        sides = [sites[i][1] for i in rng.permutation(len(sites))[:8]]
+        for i in range(pairs):
+            good = f"{sides[i]} + {rng.integers(2, 100)}\n"
+            bad = f" ({sides[-1 - i].strip()} * {rng.integers(2, 100)}\n"
+            made.append(
+                PreferencePair(prompt, good, bad, "failed", 1.0, 2 * number, 2 * number + 1, str(number))
+            )
+    return made
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""The benchmarks' own arithmetic, and each in small; what they measure is for `make bench`."""
+
+import pytest
+
+from atlas_gym.experiments.benchmarks import (
+    burgers,
+    calls,
+    compare,
+    evaluation,
+    generation,
+    phase,
+    seconds_of,
+)
+from atlas_gym.tasks.answer import Answer
+from tests.tiny_model import save_tiny_model
+
+
+def test_contenders_take_turns_and_ratios_are_formed_within_a_round(capsys):
+    asked = []
+    seconds = iter([9.0, 9.0, 2.0, 6.0, 1.0, 2.0, 4.0, 4.0])  # the first round warms up
+    compare(
+        "title", {name: lambda name=name: asked.append(name) or next(seconds) for name in "ab"}, 3, unit=1.0
+    )
+    assert "".join(asked) == "abababab"
+    _, first, second = capsys.readouterr().out.strip().splitlines()
+    assert first.split() == ["a", "2.000", "1.00", "(1.00", "to", "1.00)", "of", "a"]
+    assert second.split() == ["b", "4.000", "2.00", "(1.00", "to", "3.00)", "of", "a"]
+
+
+def test_time_on_a_cpu_is_cpu_time():
+    assert seconds_of(lambda: None) < 0.1
+    assert seconds_of(lambda: sum(range(10**6))) > 0.0
+
+
+def test_pairs_share_prompts_and_differ():
+    pairs = phase.make_pairs(prompts=3, pairs=4)
+    assert [len({pair.prompt for pair in pairs[i : i + 4]}) for i in (0, 4, 8)] == [1, 1, 1]
+    assert len({pair.prompt for pair in pairs}) == 3
+    assert len({pair.chosen for pair in pairs[:4]}) == 4
+    assert all(pair.chosen != pair.rejected for pair in pairs)
+
+
+def test_no_go_of_generation_shares_a_prompt_with_another():
+    prompts = [prompt for go in range(3) for prompt, _ in generation.prompts_of(go)]
+    assert len(set(prompts)) == len(prompts)
+    assert all(prompt.endswith(" =") for prompt in prompts)
+
+
+def test_every_call_that_is_counted_is_made():
+    asked = []
+
+    class Counting:
+        def batch(self, many):
+            asked.extend(many)
+            return [Answer("answer", 1.5) for _ in many]
+
+    calls.CallCost(calls=150, way="batched").score(Counting(), 0)
+    assert len(asked) == 150
+
+
+def test_calls_are_measured(capsys):
+    calls.main(["--calls", "100", "--repeats", "1"])
+    said = capsys.readouterr().out
+    assert all(case in said for case in calls.CASES)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_each_benchmark_says_its_ratios(tmp_path, capsys):
+    model = str(save_tiny_model(tmp_path))
+    evaluation.main(["--repeats", "1"])
+    burgers.main(["--repeats", "1", "--steps", "5"])
+    generation.main(["--repeats", "1", "--batches", "2", "--model", model])
+    phase.main(["--prompts", "1", "--pairs", "2", "--model", model, "--dtype", "float32"])
+    said = capsys.readouterr().out
+    for contender in ("of bare call", "nested autograd", "transformers' generate", "TRL, checkpointed"):
+        assert contender in said
