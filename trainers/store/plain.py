@@ -118,7 +118,7 @@ def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
     from pydantic import ValidationError
 
     try:
-        return adapter_of(cls).validate_json(json.dumps([values], default=str))[0]
+        return adapter_of(cls).validate_json(json.dumps([values], default=str))[0]  # type: ignore[arg-type]
     except ValidationError as errors:
         raise SettingsError(where + _complaint(errors.errors()[0], cls)) from errors
 
@@ -140,7 +140,7 @@ def _complaint(error: Mapping[str, Any], cls: type) -> str:
 def keys_of(cls: type) -> list[str]:
     """The dotted keys of a dataclass's settings, those of nested dataclasses included."""
     keys, hints = [], typing.get_type_hints(cls)
-    for name in (field.name for field in dataclasses.fields(cls)):  # type: ignore[arg-type]
+    for name in (field.name for field in dataclasses.fields(cls)):
         hint = hints[name]
         parts = [part for part in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(part)]
         inner = [f"{name}.{key}" for key in keys_of(parts[0])] if parts else []  # type: ignore[arg-type]
