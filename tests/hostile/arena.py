@@ -5,6 +5,7 @@ import itertools
 import os
 import queue
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,6 +18,10 @@ LANES = 4
 """Many attacks only wait for their limit, so more lanes than cores."""
 HONEST_EVERY = 3
 """The honest program follows so many attacks: what they do to it does not heal."""
+SAMPLE_EVERY = 5
+"""The quick suite tries the first and every so manieth attack of a category, but for the environment `WHOLE`."""
+WHOLE = "ATLAS-Bandit-v0"
+"""The environment in which the quick suite tries every attack."""
 OPEN_FILES = 500
 """So that the descriptors of fork servers and workers begin above this number."""
 
@@ -53,6 +58,19 @@ def catalogue_of(seat: Seat) -> tuple[Attack, ...]:
 def attacks_on(seat: Seat) -> tuple[Attack, ...]:
     """Those of an environment's catalogue that can do anything on this machine."""
     return tuple(attack for attack in catalogue_of(seat) if attack.works_here)
+
+
+def sample_of(seat: Seat) -> tuple[Attack, ...]:
+    """What the quick suite tries of an environment's catalogue: every category."""
+    whole = catalogue_of(seat)
+    if seat.env_id == WHOLE:
+        return whole
+    seen, chosen = Counter[str](), []
+    for attack in whole:
+        if seen[attack.category] % SAMPLE_EVERY == 0:
+            chosen.append(attack)
+        seen[attack.category] += 1
+    return tuple(chosen)
 
 
 @contextlib.contextmanager
