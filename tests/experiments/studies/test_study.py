@@ -73,6 +73,7 @@ def test_a_study_that_was_stopped_goes_on_where_it_was(tmp_path, how):
     study = subprocess.Popen(command, start_new_session=True)
     run = tmp_path / "runs" / "bandit-a-s0"
     while rounds(run) < 2:
+        assert study.poll() is None, (run / "log.txt").read_text()
         time.sleep(0.2)
     os.kill(study.pid, how)
     study.wait(60)
