@@ -117,6 +117,7 @@ def test_the_environments_need_no_learner():
     heavy = {"torch", "transformers", "trl", "peft", "datasets", "wandb", "rich", "yaml", "ray"}
     for path in (ROOT / "atlas_gym").rglob("*.py"):
         allowed = {"torch"} if "burgers" in path.parts else set()
+        allowed |= {"yaml"} if path.name == "yaml_text.py" else set()  # imported where a file is read
         found = packages(path) & heavy - allowed
         if path.name not in ("forkserver.py", "worker.py"):  # they import torch where a task asks for it
             assert not found, f"{path} imports {found}"

@@ -142,11 +142,13 @@ def _config(file: Path) -> tuple[str, float]:
     """The task in words and the seconds of an evaluation."""
     found: Any = {}
     if file.is_file():
-        yaml = require("yaml", "learn")
+        require("yaml", "learn")
+        from atlas_gym import yaml_text
+
         try:
-            found = yaml.safe_load(file.read_text(encoding="utf-8"))
-        except yaml.YAMLError as error:
-            raise ValueError(f"{CONFIG} is no YAML; repair it: {' '.join(str(error).split())}") from None
+            found = yaml_text.read(file)
+        except ValueError as error:
+            raise ValueError(f"{CONFIG} is no YAML; repair it: {error}") from None
     sections = found if isinstance(found, dict) else {}
     for name in ("prompt", "evaluator"):
         if not isinstance(sections.get(name, {}), dict):

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
 from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.trainers.loop.confirmation import HeldOutGap, held_out_gap
@@ -21,8 +20,6 @@ from atlas_gym.trainers.store.store import RunStore, StoreError
 
 BEST_SHOWN = 5
 """Best programs that are read of a run."""
-CONFIG_CHARS, CONFIG_DEPTH = 200_000, 50
-"""What a run's configuration has at most."""
 CALLS_SHOWN = 1000
 """Supporter calls up to which a report has all; of more, those about phases and an even choice of the others."""
 
@@ -157,7 +154,6 @@ def intelligible(problem: str) -> Iterator[None]:
         yield
     except (
         ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, sqlite3.Error,
-        yaml.YAMLError,
     ) as error:  # fmt: skip
         said = " ".join(str(error).split())[:200]
         raise StoreError(f"{problem} ({type(error).__name__}: {said})") from error
@@ -182,7 +178,7 @@ def read_run(folder: Path) -> RunData:
         return RunData(
             name=Path(folder).resolve().name,
             folder=Path(folder),
-            config=_config(config) if config.is_file() else {},
+            config=read_mapping(config, "the configuration") if config.is_file() else {},
             candidates=candidates,
             rounds=tuple(store.round_summaries()),
             phases=tuple(store.phases()),
@@ -197,22 +193,6 @@ def read_run(folder: Path) -> RunData:
             top=top,
             instances=store.instances,
         )
-
-
-def _config(path: Path) -> Mapping[str, Any]:
-    """The settings in a file that may be a stranger's: of bounded size and depth, without the aliases by which a few
-    lines stand for gigabytes."""
-    with path.open(encoding="utf-8-sig") as file:
-        text = file.read(CONFIG_CHARS + 1)
-    if len(text) > CONFIG_CHARS:
-        raise StoreError(f"{path} is larger than {CONFIG_CHARS} characters: it holds no settings")
-    depth = 0
-    for token in yaml.scan(text):
-        depth += isinstance(token, yaml.FlowSequenceStartToken | yaml.FlowMappingStartToken)
-        depth -= isinstance(token, yaml.FlowSequenceEndToken | yaml.FlowMappingEndToken)
-        if depth > CONFIG_DEPTH or isinstance(token, yaml.AliasToken):
-            raise StoreError(f"{path} is nested too deeply or holds aliases: no run has written it")
-    return read_mapping(path, "the configuration")
 
 
 def _frame(outcomes: Iterator[tuple]) -> pd.DataFrame:

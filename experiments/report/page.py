@@ -13,6 +13,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from atlas_gym import yaml_text
 from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.experiments.report import tables
 from atlas_gym.experiments.report.comparison import group_runs
@@ -20,7 +21,6 @@ from atlas_gym.experiments.report.data import RunData, intelligible, read_run
 from atlas_gym.experiments.report.figures import as_png, draw_comparison, draw_learning, draw_scores
 from atlas_gym.experiments.report.words import exam_table, said
 from atlas_gym.text import clean
-from atlas_gym.trainers.store.plain import as_text
 
 TEXT_CHARS, PROGRAM_LINES = 50_000, 1_000
 """What is shown of a text, and of a program: longer ones are of use to nobody, and slow to compare."""
@@ -119,7 +119,7 @@ def _run(run: RunData) -> dict[str, Any]:
         "calls": run.supporter_calls,
         "authors": tables.author_table(run),
         "failures": tables.failure_table(run),
-        "config": as_text(dict(run.config)),
+        "config": yaml_text.dump(dict(run.config)),
     }  # fmt: skip
 
 

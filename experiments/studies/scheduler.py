@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from atlas_gym import yaml_text
 from atlas_gym.experiments.studies.plan import Plan, PlannedRun
 from atlas_gym.sandbox.confinement import die_with_parent
 from atlas_gym.trainers.loop.config import load_config
-from atlas_gym.trainers.store.plain import SettingsError, as_text
+from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.store import RunStore, StoreError
 
 DONE = "done"
@@ -77,7 +78,7 @@ def _begin(run: PlannedRun, place: Path) -> "subprocess.Popen[bytes]":
     (place / DONE).unlink(missing_ok=True)
     _wait_until_free(place)
     settings = place / "settings.yaml"
-    settings.write_text(as_text(run.settings), encoding="utf-8")
+    settings.write_text(yaml_text.dump(run.settings), encoding="utf-8")
     command = [sys.executable, "-m", "atlas_gym.experiments.run", "--config", str(settings)]
     with (place / "log.txt").open("ab") as log:
         return subprocess.Popen(

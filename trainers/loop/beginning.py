@@ -8,8 +8,7 @@ would make another run of it in the middle, and nobody would be told.
 import contextlib
 from pathlib import Path
 
-import yaml
-
+from atlas_gym import yaml_text
 from atlas_gym.hidden_streams import SECRET_VARIABLE, SecretError, hidden_stream, secret_path
 from atlas_gym.tasks.registry import source_key
 from atlas_gym.trainers.loop.config import RunConfig, as_yaml, changes, load_config, refused_changes
@@ -66,8 +65,8 @@ def _changes(config: RunConfig, store: RunStore) -> str:
     if stored is None:
         return ""
     try:
-        settings = yaml.safe_load(str(stored))
-    except yaml.YAMLError:
+        settings = yaml_text.load(str(stored))
+    except ValueError:
         settings = None
     if not isinstance(settings, dict):
         raise damaged(stored, "the run's settings")

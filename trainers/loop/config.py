@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
+from atlas_gym import yaml_text
 from atlas_gym.agents.engines.engine import Sampling
 from atlas_gym.agents.engines.settings import EngineSettings
 from atlas_gym.agents.models.settings import LoraSettings
@@ -16,7 +17,7 @@ from atlas_gym.trainers.data.settings import GateScore, PairSettings
 from atlas_gym.trainers.dpo.settings import GateSettings, PhaseSettings
 from atlas_gym.trainers.loop.methods import METHODS
 from atlas_gym.trainers.loop.settings import ExamSettings, ExplorationSettings, Instance
-from atlas_gym.trainers.store.plain import as_text, build, differences, merge, plain, read_layers, require
+from atlas_gym.trainers.store.plain import build, differences, merge, plain, read_layers, require
 
 _MOST = {"workers": 10_000, "torch_threads": 1_024, "held_out_seeds": 100_000}
 """Beyond these a machine only fails later. Held-out seeds from 100,000 on are the exam's."""
@@ -223,7 +224,7 @@ def load_config(path: Path | None, overrides: Mapping[str, Any]) -> RunConfig:
 
 def as_yaml(config: RunConfig) -> str:
     """The whole configuration, defaults included."""
-    return as_text(plain(config))
+    return yaml_text.dump(plain(config))
 
 
 def save_config(config: RunConfig, path: Path) -> None:

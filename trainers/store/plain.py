@@ -8,13 +8,12 @@ import dataclasses
 import difflib
 import functools
 import json
-import re
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import yaml
+from atlas_gym import yaml_text
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -26,44 +25,11 @@ class SettingsError(ValueError):
     """A configuration that cannot be used; the message names the key and the fix."""
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML in which `1e-4` is a number, `off` and dates are texts, and a key stands once."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        lines: dict[str, int] = {}
-        for key, _ in node.value:
-            if key.value in lines:
-                found = f"{lines[key.value]} and {key.start_mark.line + 1}"
-                raise yaml.YAMLError(f"{key.value} stands in lines {found}; keep one")
-            lines[str(key.value)] = key.start_mark.line + 1
-        return super().construct_mapping(node, deep=deep)
-
-
-class _Dumper(yaml.SafeDumper):
-    """Quotes every text that YAML's readers, `_Loader` among them, take for something else."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, form) for tag, form in forms if not tag.endswith((":bool", ":timestamp"))]
-    for first, forms in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("(true|false|True|False)$"), list("tfTF"))
-for _own in (_Loader, _Dumper):
-    _own.add_implicit_resolver(
-        "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
-    )
-
-
-def as_text(value: Any) -> str:
-    """A value as YAML that `read_mapping` reads back."""
-    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
-
-
 def read_value(text: str) -> Any:
     """A value on a command line, as a file would have it; what is no YAML is a text."""
     try:
-        return yaml.load(text, _Loader)
-    except (yaml.YAMLError, ValueError, RecursionError):
+        return yaml_text.load(text)
+    except ValueError:
         return text
 
 
@@ -74,10 +40,10 @@ def read_mapping(path: Path, what: str) -> dict[str, Any]:
         SettingsError: it cannot be read, is no YAML, or holds something else. `what`: the file, in words.
     """
     try:
-        values = yaml.load(path.read_text(encoding="utf-8-sig"), _Loader)
+        values = yaml_text.read(path)
     except OSError as error:
         raise SettingsError(f"{what} {path} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except ValueError as error:
         raise SettingsError(f"{path} is not YAML: {error}") from error
     if not isinstance(values, dict | None):
         raise SettingsError(f"{path} must hold settings, key: value, not {str(values)[:40]!r}")
