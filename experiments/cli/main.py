@@ -10,64 +10,42 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from atlas_gym.arguments import flush_or_drop
 
-@dataclass(frozen=True)
-class Command:
-    """One word behind `atlas`."""
-
-    module: str
-    """Where its `main(arguments)` is."""
-    help: str
-    """What it does, in a line."""
-    arguments: tuple[str, ...] = ()
-    """Laid before what the user gives."""
-
-
-_BASE = "atlas_gym.cli.main"
+_BASE, _RUN = "atlas_gym.cli.main", "atlas_gym.experiments.cli.run"
 COMMANDS = {
-    "run": Command(
-        "atlas_gym.experiments.cli.run", "begin a run: evolve programs, tune the model that writes them"
-    ),
-    "resume": Command(
-        "atlas_gym.experiments.cli.run",
-        "continue the run in a folder: atlas resume FOLDER",
-        ("--resume", "--folder"),
-    ),
-    "fetch": Command(
+    "run": (_RUN, "begin a run: evolve programs, tune the model that writes them"),
+    "resume": (_RUN, "continue the run in a folder: atlas resume FOLDER"),
+    "fetch": (
         "atlas_gym.agents.models.loading",
         "make a model available on this machine, by default the embedded one",
-        ("fetch",),
     ),
-    "report": Command("atlas_gym.experiments.report.__main__", "write the report of one or several runs"),
-    "settings": Command(
+    "report": ("atlas_gym.experiments.report.__main__", "write the report of one or several runs"),
+    "settings": (
         "atlas_gym.experiments.cli.options",
         "list all settings of a run, or those of a configuration",
     ),
-    "study": Command("atlas_gym.experiments.studies.__main__", "compare methods over seeds, as a plan says"),
-    "new-task": Command(_BASE, "write a task of your own to begin with, and its test", ("new-task",)),
-    "check": Command(_BASE, "say whether a task is fit for use; needs no model", ("check",)),
-    "evaluate": Command(_BASE, "score a program on held-out or training tasks", ("evaluate",)),
-    "list": Command(_BASE, "list the environments", ("list",)),
-    "doctor": Command(_BASE, "say which confinement layers this machine gives", ("doctor",)),
-    "serve": Command(_BASE, "serve an environment to other processes", ("serve",)),
+    "study": ("atlas_gym.experiments.studies.__main__", "compare methods over seeds, as a plan says"),
+    "new-task": (_BASE, "write a task of your own to begin with, and its test"),
+    "check": (_BASE, "say whether a task is fit for use; needs no model"),
+    "evaluate": (_BASE, "score a program on held-out or training tasks"),
+    "list": (_BASE, "list the environments"),
+    "doctor": (_BASE, "say which confinement layers this machine gives"),
+    "serve": (_BASE, "serve an environment to other processes"),
 }
-_LEARN = (
-    *("torch", "transformers", "peft", "trl", "rich", "yaml", "pandas"),
-    *("pydantic", "datasets", "huggingface_hub"),
-)
-_EXTRAS = {
-    **dict.fromkeys(_LEARN, "learn"),
-    "matplotlib": "render",
-    "optuna": "optimisers",
-}
+"""Module whose `main(arguments)` it is, and what it does in a line."""
+_LEARN = "torch transformers peft trl rich yaml pandas pydantic datasets huggingface_hub"
+_EXTRAS = {"matplotlib": "render", "optuna": "optimisers", **dict.fromkeys(_LEARN.split(), "learn")}
 """Package that may be missing → the extra that brings it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (2: asked wrongly)."""
-    _accept_any_output()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a character shows a question mark
+    if sys.stdout is None:  # closed (`>&-`)
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (as long as the process)
     try:
         code = _answer(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
@@ -76,8 +54,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)
         return 130
     except OSError as error:
-        from atlas_gym.arguments import flush_or_drop
-
         enough = isinstance(error, BrokenPipeError)  # whoever reads the output has read enough
         if not enough:  # a place that cannot be written to, a full disk: the message names it
             print(f"Error: {error}", file=sys.stderr)
@@ -85,9 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0 if enough else 1
 
 
-def _answer(given: Sequence[str]) -> int:
+def _answer(given: list[str]) -> int:
     if not given or given[0] in ("-h", "--help"):
-        print(_usage())
+        width = max(map(len, COMMANDS))
+        lines = [f"  {name:<{width}}  {about}" for name, (_, about) in COMMANDS.items()]
+        end = "atlas COMMAND --help says what a command takes."
+        print("\n".join(["usage: atlas COMMAND …", "", *lines, "", end]))
         return 0 if given else 2
     name, *rest = given
     if name not in COMMANDS:
@@ -95,36 +74,20 @@ def _answer(given: Sequence[str]) -> int:
         hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(COMMANDS)}"
         print(f"atlas: no command {name}{hint}", file=sys.stderr)
         return 2
-    return _do(name, COMMANDS[name], rest)
-
-
-def _accept_any_output() -> None:
-    """A terminal that lacks a character shows a question mark; output that is closed (`>&-`) is thrown away."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (as long as the process)
-
-
-def _do(name: str, command: Command, rest: Sequence[str]) -> int:
-    folder_missing = command.arguments[-1:] == ("--folder",) and (not rest or rest[0].startswith("-"))
-    before = command.arguments[:-1] if folder_missing else command.arguments
+    module, _ = COMMANDS[name]
+    if module == _BASE or name == "fetch":  # modules that have several
+        rest = [name, *rest]
+    elif name == "resume":
+        is_named = rest and not rest[0].startswith("-")
+        rest = ["--resume", *(["--folder"] if is_named else []), *rest]
     try:
-        return importlib.import_module(command.module).main([*before, *rest]) or 0
+        return importlib.import_module(module).main(rest) or 0
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
         print(f'atlas {name} needs {error.name}: pip install "atlas-gym[{extra}]"', file=sys.stderr)
         return 2
-
-
-def _usage() -> str:
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {command.help}" for name, command in COMMANDS.items()]
-    return "\n".join(
-        ["usage: atlas COMMAND …", "", *lines, "", "atlas COMMAND --help says what a command takes."]
-    )
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from atlas_gym.agents.models.loading import ModelMissing
 from atlas_gym.agents.research_agent import NothingToEdit
 from atlas_gym.evaluation import EvaluatorError
 from atlas_gym.experiments.cli.summary import print_summary, write_files
-from atlas_gym.experiments.loggers.console import LiveView, make_console
+from atlas_gym.experiments.loggers.console import LiveView
 from atlas_gym.experiments.loggers.wandb import WandbObserver
 from atlas_gym.experiments.report.data import read_run
 from atlas_gym.experiments.report.page import write_report
@@ -36,8 +36,13 @@ EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
 def begin(config: RunConfig, folder: Path) -> int:
     """Begin the run, or continue it; returns the exit code (0 done, 1 failed, 2 no such model, 130 interrupted)."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # stopped by an agent: as gently as by Ctrl-C
-    _quiet_libraries()
-    console = make_console()
+    # Progress bars of loading, advertisements and notices to authors are not for whoever watches a run.
+    os.environ.setdefault("WANDB_SILENT", "true")
+    transformers_logging.disable_progress_bar()
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
+    console = Console()
+    if not console.is_terminal:  # a file has no width; 80 would break every line
+        console = Console(width=120)
     errors = Console(stderr=True, soft_wrap=True)
     try:
         return _run(config, folder, console)
@@ -46,21 +51,13 @@ def begin(config: RunConfig, folder: Path) -> int:
         return EXIT_USAGE
     except (StoreError, AdapterError, EvaluatorError, LaunchError) as error:
         _say_error(errors, error)
-        return 1
     except OSError as error:  # a full disk under the report, a folder that was taken away
         _say_error(errors, f"{error}\nWhat was stored is not lost: put it right and add --resume.")
-        return 1
+    return 1
 
 
 def _say_error(console: Console, error: object) -> None:
     console.print(f"[bold red]Error:[/bold red] {escape(str(error))}", highlight=False, soft_wrap=True)
-
-
-def _quiet_libraries() -> None:
-    """Progress bars of loading, advertisements and notices to authors are not for whoever watches a run."""
-    os.environ.setdefault("WANDB_SILENT", "true")
-    transformers_logging.disable_progress_bar()
-    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
 
 
 def _run(config: RunConfig, folder: Path, console: Console) -> int:
@@ -88,10 +85,20 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
                     summary = run.run()
                 if controlled:
                     _run_control(config, store, console)
-            except (KeyboardInterrupt, EngineError) as stopped:
-                return _conclude_early(stopped, folder, console)
+            except EngineError as error:
+                _say_error(console, error)
+                _say_how_to_go_on(folder, console)
+                return 1
+            except KeyboardInterrupt:
+                _say_how_to_go_on(folder, console)
+                return EXIT_INTERRUPTED
             done = read_run(folder)
-            files = [*write_files(done, summary), *_write_report(folder, console)]
+            files = write_files(done, summary)
+            try:
+                files.append(write_report([folder]))
+            except Exception as error:  # noqa: BLE001  the run is complete; its report can be made again at any time
+                text = f"No report: {error}. Try atlas report {folder}"
+                console.print(text, style="yellow", markup=False)
             tracker.attach(files)
             print_summary(done, summary, console)
         console.print(f"\nIn {where}: run.sqlite, config.yaml, " + ", ".join(path.name for path in files))
@@ -99,7 +106,7 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
 
 
 def _run_control(config: RunConfig, run: RunStore, console: Console) -> None:
-    """The same run with tuning off, from where the first phase set them apart."""
+    """The same run with tuning off, from the first phase on."""
     console.print("\n[bold]The frozen control[/bold]: the same run with tuning off, from the first phase on")
     own = frozen(config)
     view = LiveView(own.rounds, own.phases, console)
@@ -107,29 +114,15 @@ def _run_control(config: RunConfig, run: RunStore, console: Console) -> None:
         control.run()
 
 
-def _conclude_early(stopped: BaseException, folder: Path, console: Console) -> int:
-    failed = isinstance(stopped, EngineError)
-    if failed:
-        _say_error(console, stopped)
-    if (folder / "config.yaml").exists():  # else it has not begun
-        console.print("\nStopped; nothing that was stored is lost. Continue with:")
-        # To be copied: no line breaks in it.
-        console.print(f"  {_resuming(folder)}", soft_wrap=True, markup=False)
-    return 1 if failed else EXIT_INTERRUPTED
-
-
-def _resuming(folder: Path) -> str:
-    """The command that goes on, in the words of the one that began."""
-    quoted = shlex.quote(str(folder))
+def _say_how_to_go_on(folder: Path, console: Console) -> None:
+    """The command that continues the run, in the words of the one that began it."""
+    if not (folder / "config.yaml").exists():
+        return  # it has not begun
+    console.print("\nStopped; nothing that was stored is lost. Continue with:")
+    words, quoted = (
+        f"{Path(sys.executable).name} -m atlas_gym.experiments.run --resume --folder",
+        shlex.quote(str(folder)),
+    )
     if Path(sys.argv[0]).name == "atlas":
-        return f"atlas resume {quoted}"
-    return f"{Path(sys.executable).name} -m atlas_gym.experiments.run --folder {quoted} --resume"
-
-
-def _write_report(folder: Path, console: Console) -> list[Path]:
-    try:
-        return [write_report([folder])]
-    except Exception as error:  # noqa: BLE001  the run is complete; its report can be made again at any time
-        text = f"No report: {error}. Try atlas report {folder}"
-        console.print(text, style="yellow", markup=False)
-        return []
+        words = "atlas resume"
+    console.print(f"  {words} {quoted}", soft_wrap=True, markup=False)  # to be copied: no line breaks in it

@@ -40,18 +40,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return begin(config, folder)
 
 
-def _folder_of_sweep() -> Path | None:
-    """Where a run of a sweep lies: the runs of one sweep differ in settings that a folder's name does not show."""
-    sweep, run = os.environ.get("WANDB_SWEEP_ID"), os.environ.get("WANDB_RUN_ID")
-    if sweep and run:
-        return Path("runs") / f"sweep-{sweep}" / run
-    return None
-
-
 def _resolve(flags: Namespace, settings: Mapping[str, Any]) -> tuple[RunConfig, Path]:
-    folder = Path(flags.folder) if flags.folder else _folder_of_sweep()
+    folder = Path(flags.folder) if flags.folder else None
+    sweep, run = os.environ.get("WANDB_SWEEP_ID"), os.environ.get("WANDB_RUN_ID")
+    if (
+        folder is None and sweep and run
+    ):  # runs of a sweep differ in settings that a folder's name does not show
+        folder = Path("runs") / f"sweep-{sweep}" / run
     stored = folder / "config.yaml" if folder else None
-    if stored is not None and (flags.resume or flags.resume_if_exists) and _is_lost(stored):
+    lost = stored is not None and (not stored.exists() or (stored.is_file() and stored.stat().st_size == 0))
+    if stored is not None and lost and (flags.resume or flags.resume_if_exists):
         from atlas_gym.trainers.loop.beginning import restore_config
 
         restore_config(stored.parent)
@@ -72,10 +70,6 @@ def _resolve(flags: Namespace, settings: Mapping[str, Any]) -> tuple[RunConfig, 
             f"{error}; if it is damaged, delete {stored}: --resume writes it again"
         ) from error
     return config, folder or Path("runs") / config.name
-
-
-def _is_lost(config: Path) -> bool:
-    return not config.exists() or (config.is_file() and config.stat().st_size == 0)
 
 
 def _require_own_folder(flags: Namespace, config: RunConfig, folder: Path) -> None:

@@ -22,13 +22,6 @@ SHARES = ("valid", "new", "distinct")
 """Shares of a round's samples, in the words of the glossary."""
 
 
-def make_console() -> Console:
-    """The terminal, or the file that stands for it."""
-    console = Console()
-    # A file has no width; 80 would break every line.
-    return console if console.is_terminal else Console(width=120)
-
-
 class LiveView(Observer):
     """Prints a run as it goes on.
 

@@ -133,5 +133,5 @@ def test_interrupted_by_the_person_it_says_how_to_go_on(tmp_path):
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert f"--folder {tmp_path / 'run'} --resume" in output.decode().replace("\n", "")
+    assert f"--resume --folder {tmp_path / 'run'}" in output.decode().replace("\n", "")
     assert_nothing_left_behind(before)

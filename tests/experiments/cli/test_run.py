@@ -1,14 +1,11 @@
 """What the command line says: in words, and to the letter."""
 
 import io
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 from rich.console import Console
 
-from atlas_gym.experiments.cli import main_job
 from atlas_gym.experiments.cli.run import main
 from atlas_gym.experiments.loggers.console import LiveView
 from atlas_gym.trainers.loop.beginning import note_beginning
@@ -46,21 +43,6 @@ def test_a_mistake_is_one_line_and_a_usage_error(arguments, says, capsys):
     said = capsys.readouterr().err
     assert says in said
     assert "Traceback" not in said
-
-
-@pytest.mark.parametrize(
-    ("began", "says"),
-    [
-        ("/usr/bin/atlas", "atlas resume 'a run'"),
-        (
-            "/usr/lib/experiments/run.py",
-            f"{Path(sys.executable).name} -m atlas_gym.experiments.run --folder 'a run' --resume",
-        ),
-    ],
-)
-def test_a_run_goes_on_with_the_command_that_began_it(began, says, monkeypatch):
-    monkeypatch.setattr(sys, "argv", [began, "run"])
-    assert main_job._resuming(Path("a run")) == says
 
 
 @pytest.fixture
@@ -194,38 +176,30 @@ def test_a_start_with_nothing_to_edit_is_said_before_the_run_begins(tmp_path, ca
     assert not (tmp_path / "run" / "config.yaml").exists()
 
 
-def test_the_live_view_shows_text_in_brackets_as_it_is():
-    console = Console(file=io.StringIO(), width=200)
-    text = "tuning again, because /runs/[a]/x is damaged: [/red]"
-    decision = {"reason": "kept: gain [b] is below"}
-    with LiveView(2, 0, 1, console) as view:
-        view.stage(text)
-        view.phase(
-            {"phase": 1, "round": 1, "promoted": False, "decision": decision, "warnings": ["FROZEN [c]"]}
-        )
-        view.phase({"phase": 2, "round": 2, "skipped": "no [d]"})
-    said = console.file.getvalue()
-    assert all(part in said for part in (text, decision["reason"], "FROZEN [c]", "no [d]"))
-
-
-def unit(round_, **more):
-    counts = {"samples": 10, "valid": 8, "new": 5, "distinct": 1, "improving": 0, "generation_s": 0.0}
+def row(round_, **more):
+    counts = {"samples": 10, "valid": 8, "new": 5, "distinct": 1, "improving": 0}
     return {"round": round_, **counts, **more}
 
 
-def test_a_round_is_a_line_with_the_shares_that_tell_a_collapse():
+def test_the_live_view_shows_rounds_as_lines_and_text_in_brackets_as_it_is():
     console = Console(file=io.StringIO(), width=200)
-    with LiveView(2, 0, 2, console) as view:
-        view.unit(unit(1), -0.5)
-        assert console.file.getvalue() == ""
-        view.unit(unit(1, valid=4), -0.5)
-    (line,) = console.file.getvalue().splitlines()
-    assert " ".join(line.split()).startswith(
-        "round 1/2 best -0.5000 valid 60% new 50% distinct 10% improving 0"
-    )
+    decision = {"reason": "kept: gain [b] is below"}
+    with LiveView(2, 0, console) as view:
+        view.stage("tuning again, because /runs/[a]/x is damaged: [/red]")
+        phase = {"phase": 1, "round": 1, "promoted": False, "decision": decision}
+        view.phase(phase | {"warnings": ["FROZEN [c]"]})
+        view.phase({"phase": 2, "round": 2, "skipped": "no [d]"})
+        view.round(row(1, consulted=6, skipped=[]), -0.5)
+        assert "supporter" not in console.file.getvalue()
+        view.round(row(2, consulted=6, skipped=["too slow", "HTTP status [500]"]), -0.5)
+    said = console.file.getvalue()
+    for part in ("/runs/[a]/x is damaged: [/red]", decision["reason"], "FROZEN [c]", "no [d]"):
+        assert part in said
+    assert "round 1/2 best -0.5000 valid 80% new 50% distinct 10% improving 0" in " ".join(said.split())
+    assert "exploration supporter: 10 of 12 answered, last error: HTTP status [500]" in said
 
 
-def test_the_time_left_is_told_from_rounds_and_phases_apart(monkeypatch):
+def test_the_time_left_is_told_from_rounds_and_phases_apart_and_counts_the_control(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("atlas_gym.experiments.loggers.console.time.monotonic", lambda: now[0])
     console = Console(file=io.StringIO(), width=200)
@@ -234,36 +208,17 @@ def test_the_time_left_is_told_from_rounds_and_phases_apart(monkeypatch):
         now[0] += seconds
         took(*told)
 
-    with LiveView(9, 2, 1, console) as view:
-        view.seeded(-0.5, 1, 9)
-        step(1, view.unit, unit(1), -0.5)  # read out of the store
-        phase = {"promoted": False, "decision": None}
+    with LiveView(7, 2, console, afterwards=2) as view:
+        view.seeded(-0.5, 1, 7)
+        step(1, view.round, row(1), -0.5)  # read out of the store
+        phase = {"promoted": False, "decision": None, "weight": 1.0}
         step(900, view.phase, phase | {"phase": 1, "round": 1})
-        step(60, view.unit, unit(2), -0.5)
+        step(60, view.round, row(2), -0.5)
         step(1100, view.phase, phase | {"phase": 2, "round": 2})
-        step(180, view.unit, unit(3), -0.5)
+        step(180, view.round, row(3), -0.5)
     first, second, third = (line for line in console.file.getvalue().splitlines() if line.startswith("round"))
     assert "left" not in first
-    assert second.endswith("about 22 min left")  # 7 rounds of 1 minute, 1 phase of 15
+    assert second.endswith(
+        "about 22 min left"
+    )  # 7 rounds of 1 minute, those of the control too, 1 phase of 15
     assert third.endswith("about 12 min left")  # 6 rounds of 2 minutes
-
-
-def test_the_time_left_counts_the_rounds_of_the_control(monkeypatch):
-    now = iter([0.0, 0.0, 60.0])
-    monkeypatch.setattr("atlas_gym.experiments.loggers.console.time.monotonic", lambda: next(now))
-    console = Console(file=io.StringIO(), width=200)
-    with LiveView(3, 0, 1, console, afterwards=2) as view:
-        view.seeded(-0.5, 0, 3)
-        view.unit(unit(1), -0.5)
-    assert "about 4 min left" in console.file.getvalue()  # 2 rounds and 2 of the control
-
-
-def test_a_supporter_that_does_not_answer_is_told_of_with_its_last_error():
-    console = Console(file=io.StringIO(), width=200)
-    with LiveView(2, 0, 1, console) as view:
-        view.unit(unit(1, consulted=6, skipped=[]), -0.5)
-        assert "supporter" not in console.file.getvalue()
-        view.unit(unit(2, consulted=6, skipped=["too slow", "HTTP status [500]"]), -0.5)
-    assert (
-        "exploration supporter: 10 of 12 answered, last error: HTTP status [500]" in console.file.getvalue()
-    )
