@@ -1,23 +1,21 @@
 """Text from a model behind a server: OpenAI's completions protocol (`/v1/completions`) or its chat protocol.
 
-Each sample is a request of its own, so one that failed is asked again alone and the others stay. A run must not die
-because a server is restarted, and it must not hang because one is broken. The client asks `attempts` times, with
-pauses; beyond that, two things end a failing request:
+Each sample is a request of its own, so one that failed is asked again alone and the others stay. A run must neither die
+because a server is restarted nor hang because one is broken. The client asks `attempts` times, with pauses; then
 
-- the server has given no usable answer to anybody for `wait_s` seconds: `EngineError`, which says what to do. Nothing
-  is lost by then, since every round is stored as it is finished;
-- the server answers a short request, but not this one: it is given up, and the sample counts as empty.
+- a server that has given no usable answer to anybody for `wait_s` seconds is an `EngineError` that says what to do
+  (nothing is lost, since every round is stored as it is finished);
+- a request that fails while a short one is answered is given up: the sample counts as empty.
 
 Too many requests (HTTP 429) are nobody's fault for a minute, in which rates are counted. A request that the server
 calls wrong (400, 413, 422: a prompt that is too long) is given up at once, and a wrong address, name or key (a
-redirect, 401, 403, 404) is an error at once.
+redirect, 401 to 405) is an error at once.
 
-*Non-copy decoding.* A server offers no such thing. A completion that repeats its parent is dropped and drawn again with
-another seed: sampling conditioned on "not a copy", too, only at the price of the copies.
+*Non-copy decoding.* A completion that repeats its parent is dropped and drawn again with another seed: sampling
+conditioned on "not a copy", too, only at the price of the copies.
 
-*What is not deterministic.* Seeds are passed on, and a server may ignore them; those that do not still batch requests
-in the order of arrival, and the rounding of a sum depends on its batch. What was stored stays: a resumed run reads it
-and asks only for the rest.
+*Determinism.* Seeds are passed on, and a server may ignore them; those that do not still batch requests in the order of
+arrival, and the rounding of a sum depends on its batch. A resumed run reads what was stored and asks for the rest.
 """
 
 from __future__ import annotations
@@ -54,15 +52,23 @@ from atlas_gym.agents.engines.engine import (
     repeats,
     sample_seed,
 )
-from atlas_gym.agents.engines.settings import ChatSettings, OpenAISettings, ServerSettings
+from atlas_gym.agents.engines.settings import ChatSettings, Endpoint, ServerSettings
 from atlas_gym.agents.engines.spending import Ledger
 
 if TYPE_CHECKING:
     import openai
 
-_WRONG_REQUEST = (400, 413, 422)
 _REDIRECTS = (301, 302, 303, 307, 308)
-_WRONG_PLACE = (*_REDIRECTS, 401, 402, 403, 404, 405)
+_KEY = "check the key in the variable that api_key_env names"
+_FIXES = {
+    **dict.fromkeys(_REDIRECTS, "check base_url, it is served elsewhere (https, rather than http?)"),
+    401: _KEY,
+    402: "the account has no credit left",
+    403: _KEY,
+    404: "check that base_url ends in /v1 and that the server knows the model by its name",
+    405: "check that base_url is that of an OpenAI-compatible server and ends in /v1",
+}
+"""HTTP statuses that end a run at once."""
 _MINUTE_S = 60.0
 _PAUSE_S = 5.0
 """Wait before a server that does not answer is asked again, seconds."""
@@ -95,8 +101,7 @@ class ServerEngine(Engine):
     """One server, asked for several samples at a time, which share their patience. Subclasses say how one is asked."""
 
     def __init__(self, settings: ServerSettings, sampling: Sampling):
-        self.settings = settings
-        self.sampling = sampling
+        self.settings, self.sampling = settings, sampling
         self._heard = time.monotonic()
         """When the server last gave a usable answer to anybody."""
 
@@ -112,8 +117,7 @@ class ServerEngine(Engine):
         run(self._stream(requests, on_completion))
 
     async def _stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
-        room = asyncio.Semaphore(self.settings.concurrency)
-        written = 0
+        settings, room, written = self.settings, asyncio.Semaphore(self.settings.concurrency), 0
         self._heard = time.monotonic()  # patience counts from here
 
         async def write(client: openai.AsyncOpenAI, index: int, sample: int) -> None:
@@ -124,9 +128,7 @@ class ServerEngine(Engine):
             on_completion(index, sample, completion or Completion("", 0, False))
 
         try:
-            async with connected(
-                self.settings, self.settings.reply_bytes, self.settings.attempts - 1
-            ) as client:
+            async with connected(settings, settings.reply_bytes, settings.attempts - 1) as client:
                 tasks = [
                     asyncio.ensure_future(write(client, index, sample))
                     for index, request in enumerate(requests)
@@ -142,7 +144,7 @@ class ServerEngine(Engine):
             raise self.hopeless(error) from None
         if tasks and not written:
             raise EngineError(
-                f"the server at {self.settings.base_url} refused all of {len(tasks)} requests: check the length of "
+                f"the server at {settings.base_url} refused all of {len(tasks)} requests: check the length of "
                 "its context and the fields it accepts (extra; for chat also response_format: none)"
             )
 
@@ -155,9 +157,9 @@ class ServerEngine(Engine):
             try:
                 reply = await ask()
             except EndpointError as error:
-                if error.status in _WRONG_REQUEST:
+                if error.status in (400, 413, 422):
                     return None
-                if error.hopeless or error.status in _WRONG_PLACE:
+                if error.hopeless or error.status in _FIXES:
                     raise self.hopeless(error) from None
                 if time.monotonic() - self._heard >= self.settings.wait_s:
                     raise EngineError(
@@ -171,62 +173,52 @@ class ServerEngine(Engine):
             else:
                 self._heard = time.monotonic()
                 return reply
-            # The server may have come back just now, so one more attempt follows.
-            alive = not early and await self._answers(client)
+            # A server that answers a short request is not down: one more attempt, and the request is at fault.
+            alive = not early
+            if alive:
+                try:
+                    await self._short(client)
+                    self._heard = time.monotonic()
+                except EndpointError:
+                    alive = False
             if not alive:
                 await asyncio.sleep(_PAUSE_S)
 
-    async def _answers(self, client: openai.AsyncOpenAI) -> bool:
-        """Whether the server answers a short request: then it is not down, and one that fails is at fault."""
-        try:
-            await self._short(client)
-        except EndpointError:
-            return False
-        self._heard = time.monotonic()
-        return True
+    def answer(self) -> None:
+        """Have a short request answered now, over a connection of its own; raises :class:`EndpointError`."""
 
-    async def once(self, short: Callable[[openai.AsyncOpenAI], Awaitable[None]]) -> None:
-        """A short request over a connection of its own; raises :class:`EndpointError`."""
-        async with connected(self.settings, self.settings.reply_bytes) as client:
-            await short(client)
+        async def once() -> None:
+            async with connected(self.settings, self.settings.reply_bytes) as client:
+                await self._short(client)
 
-    def alive(self) -> bool:
-        """Whether the server answers now."""
-        try:
-            run(self.once(self._short))
-        except EndpointError:
-            return False
-        return True
+        run(once())
 
     def hopeless(self, error: EndpointError) -> EngineError:
         """The error that says what to check."""
-        redirects = "check base_url, it is served elsewhere (https, rather than http?)"
-        fixes = {
-            **dict.fromkeys(_REDIRECTS, redirects),
-            401: "check the key in the variable that api_key_env names",
-            402: "the account has no credit left",
-            403: "check the key in the variable that api_key_env names",
-            404: f"check that base_url ends in /v1 and that the server calls its model {self.settings.model!r}",
-            405: "check that base_url is that of an OpenAI-compatible server and ends in /v1",
-        }
         usual = "check the server" if error.reached else "correct that and give the command again"
-        return EngineError(f"{error} at {self.settings.base_url}: {fixes.get(error.status, usual)}")
+        asked = f"{self.settings.base_url} for the model {self.settings.model!r}"
+        return EngineError(f"{error} at {asked}: {_FIXES.get(error.status, usual)}")
 
 
 class CompletionsEngine(ServerEngine):
     """A server with `/v1/completions`. Its weights stay as they are."""
 
-    settings: OpenAISettings
-
-    def __init__(self, settings: OpenAISettings, sampling: Sampling):
+    def __init__(self, settings: ServerSettings, sampling: Sampling):
         super().__init__(settings, sampling)
         self._line = Client(settings)
 
     async def _sample(self, client: openai.AsyncOpenAI, request: Request, sample: int) -> Completion | None:
-        tokens = 0
+        sampling, tokens = self.sampling, 0
+        # What cannot be banned ends the line.
+        stops = ["\n", *filter(None, [sampling.banned_text])] if request.stop == "line" else _FUNCTION_STOPS
+        fixed = {"temperature": sampling.temperature, "top_p": 1.0, "stop": stops}
         for draw in range(_REDRAWS + 1):
             seed = sample_seed(request, sample, draw)
-            written = await self.patiently(client, partial(self._write, client, request, seed))
+            optional = {"seed": seed, "top_k": sampling.top_k or -1, "min_p": 0.0}
+            limit = sampling.limit(request.stop)
+            written = await self.patiently(
+                client, partial(self._post, client, request.prompt, limit, fixed, optional)
+            )
             if written is None:
                 return None
             tokens += written.completion_tokens
@@ -238,29 +230,22 @@ class CompletionsEngine(ServerEngine):
                 break
         return completion
 
-    async def _write(self, client: openai.AsyncOpenAI, request: Request, seed: int) -> Reply:
-        sampling, line = self.sampling, request.stop == "line"
-        # What cannot be banned ends the line.
-        stops = ["\n", *filter(None, [sampling.banned_text])] if line else _FUNCTION_STOPS
-        fixed = {"temperature": sampling.temperature, "top_p": 1.0, "stop": stops}
-        optional = {"seed": seed, "top_k": sampling.top_k or -1, "min_p": 0.0}
-        return await self._post(client, request.prompt, sampling.limit(request.stop), fixed, optional)
-
     async def _short(self, client: openai.AsyncOpenAI) -> None:
         await self._post(client, "def", 1, {}, {})
 
     async def _post(
         self, client: openai.AsyncOpenAI, prompt: str, most: int, fixed: Mapping[str, Any], optional: Mapping[str, Any]
     ) -> Reply:  # fmt: skip
-        body = {
+        always: dict[str, Any] = {
             "model": self.settings.model,
             "prompt": prompt,
             "max_tokens": most,
             "n": 1,
             "stream": False,
-            **fixed,
         }
-        found = await self._line.post(client, "/completions", body, optional, self.settings.deadline_s)
+        found = await self._line.post(
+            client, "/completions", always | fixed, optional, self.settings.deadline_s
+        )
         key = api_key(self.settings.api_key_env)
         return read_reply(found, key, lambda choice: choice["text"], token_estimate(prompt), 4 * most)
 
@@ -273,17 +258,20 @@ class ChatEngine(ServerEngine):
     process; the run can be resumed with a larger one.
     """
 
-    settings: ChatSettings
-
-    def __init__(self, settings: ChatSettings, sampling: Sampling, ledger: Ledger):
+    def __init__(self, settings: ServerSettings, chat: ChatSettings, sampling: Sampling, ledger: Ledger):
         super().__init__(settings, sampling)
-        self._ledger = ledger
-        self._line = ChatClient(settings)
+        self._budget, self._ledger = chat.budget_tokens, ledger
+        self._line = ChatClient(
+            Endpoint(
+                settings.base_url, settings.model, settings.api_key_env, settings.extra,
+                chat.max_tokens, chat.response_format,
+            )
+        )  # fmt: skip
 
     def greet(self) -> None:
         """One short exchange. :class:`EngineError` in words if this is no endpoint that will ever answer."""
         try:
-            run(self.once(self._short))
+            self.answer()
         except EndpointError as error:
             if error.status < BUSY:
                 raise self.hopeless(error) from None
@@ -303,17 +291,18 @@ class ChatEngine(ServerEngine):
     async def _reply(
         self, client: openai.AsyncOpenAI, prompt: str, stop: str, seed: int, temperature: float
     ) -> Reply:
-        self._ledger.require_budget(self.settings)
+        model = f"{self.settings.model} at {self.settings.base_url}"
+        self._ledger.require_budget(model, self._budget)
         schema = _SCHEMAS.get(stop) if self._line.constrains else None
         messages = (Message("user", prompt + (_HINTS[stop] if schema else "")),)
-        deadline_s = self.settings.deadline_s
         try:
             reply = await self._line.reply(
-                client, messages, seed=seed, schema=schema, temperature=temperature, deadline_s=deadline_s
-            )
+                client, messages, seed=seed, schema=schema, temperature=temperature,
+                deadline_s=self.settings.deadline_s,
+            )  # fmt: skip
         except EndpointError as error:
             if error.reached and not error.status:  # it may have written before the exchange failed
-                self._ledger.enter(self.settings, prompt_estimate(messages), 0)
+                self._ledger.enter(model, prompt_estimate(messages), 0)
             raise
-        self._ledger.enter(self.settings, reply.prompt_tokens, reply.completion_tokens)
+        self._ledger.enter(model, reply.prompt_tokens, reply.completion_tokens)
         return reply

@@ -3,10 +3,8 @@
 The client brings time-outs, retries with growing pauses (or those that a server asks for) and an error for each status.
 A server that sends a byte a second never trips a time-out per read, so each exchange has a deadline over all of it. A
 body is read up to a size and never unpacked, so a small reply cannot grow. Redirects are not followed: they could lead
-the key elsewhere.
-
-The API key comes from the environment at the moment of the call. Neither the server's words nor an exception's message
-enter a reason: both can quote the key. For the same reason the libraries' own logs are set to warnings.
+the key elsewhere. The key comes from the environment at the moment of the call. Neither the server's words nor an
+exception's message enter a reason, since both can quote it; for the same reason the libraries' logs begin at warnings.
 
 Endpoints differ in the optional fields that they take: newer models of OpenAI's want `max_completion_tokens` for
 `max_tokens` and their own temperature, others know no seed, `top_k` or response format. A field that the server refuses
@@ -31,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import httpx2
 
-from atlas_gym.agents.engines.settings import Address, ChatSettings, Endpoint
+from atlas_gym.agents.engines.settings import Address, Endpoint
 from atlas_gym.text import clean
 
 if TYPE_CHECKING:
@@ -42,7 +40,6 @@ T = TypeVar("T")
 BUSY = 429
 """From this HTTP status on a server may be well a moment later."""
 
-_WRONG_FIELDS = (400, 422)
 _CHARS_PER_TOKEN = 4
 """Rough estimate for servers that do not report usage."""
 _SECRET = 8
@@ -52,20 +49,18 @@ _WRONG_TLS = ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER", "RECORD_LAYER
 
 
 class EndpointError(Exception):
-    """A request failed. The message is this package's own and safe to log."""
+    """A request failed. The message is this package's own and safe to log.
+
+    `reached`: the server may have read the prompt. `hopeless`: the address, or the environment's way there, is wrong,
+    and asking again is of no use. `status`: the server's HTTP status, 0 if it did not get that far or said 200.
+    `said`: its words of a refusal; they may quote the key, so nothing of them is to be kept.
+    """
 
     def __init__(
         self, reason: str, *, reached: bool = True, hopeless: bool = False, status: int = 0, said: str = ""
     ):
         super().__init__(reason)
-        self.reached = reached
-        """Whether the server may have read the prompt."""
-        self.hopeless = hopeless
-        """Whether the address, or what the environment says of the way there, is wrong: asking again is of no use."""
-        self.status = status
-        """The HTTP status that the server answered with; 0 if it did not get that far or said 200."""
-        self.said = said
-        """What it said of a request that it refused; may quote the key, so nothing of it is to be kept."""
+        self.reached, self.hopeless, self.status, self.said = reached, hopeless, status, said
 
 
 @dataclass(frozen=True)
@@ -121,29 +116,27 @@ class _Bounded(httpx2.AsyncByteStream):
     """The body of a response, up to a size."""
 
     def __init__(self, response: httpx2.Response, most: int):
-        self._stream, self._status, self._left = response.stream, response.status_code, most
-        self._reason = f"the reply exceeds {most} bytes"
+        self._stream, self._status, self._most = response.stream, response.status_code, most
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        read = 0
         async for chunk in self._stream:  # type: ignore[union-attr]
-            self._left -= len(chunk)
-            if self._left < 0:
-                raise EndpointError(self._reason) if self._status == 200 else _refused(self._status)
+            read += len(chunk)
+            if read > self._most:
+                large = EndpointError(f"the reply exceeds {self._most} bytes")
+                raise large if self._status == 200 else _refused(self._status)
             yield chunk
 
     async def aclose(self) -> None:
         await self._stream.aclose()  # type: ignore[union-attr]
 
 
-@functools.cache
-def _tls() -> ssl.SSLContext:
-    return httpx2.create_ssl_context()
+_tls = functools.cache(httpx2.create_ssl_context)
 
 
 @asynccontextmanager
 async def connected(server: Address, reply_bytes: int, retries: int = 0) -> AsyncIterator[openai.AsyncOpenAI]:
-    """The client of one server, whose replies have so many bytes at most; :class:`EndpointError` if there can be
-    none."""
+    """The client of one server, whose replies have at most so many bytes. Raises :class:`EndpointError`."""
     import openai  # takes a second
 
     for library in ("openai", "httpx2", "httpcore2"):
@@ -155,9 +148,10 @@ async def connected(server: Address, reply_bytes: int, retries: int = 0) -> Asyn
         response.stream = _Bounded(response, reply_bytes)
 
     key = api_key(server.api_key_env)
-    hooks: Any = {"response": [bound]}
     try:
-        http = httpx2.AsyncClient(verify=_tls(), timeout=None, follow_redirects=False, event_hooks=hooks)
+        http = httpx2.AsyncClient(
+            verify=_tls(), timeout=None, follow_redirects=False, event_hooks={"response": [bound]}
+        )
         # All that the client would else take from the environment for OpenAI's own servers is said.
         client = openai.AsyncOpenAI(
             api_key=key or "none", admin_api_key="", organization="", project="", base_url=server.base_url,
@@ -177,11 +171,13 @@ async def connected(server: Address, reply_bytes: int, retries: int = 0) -> Asyn
         yield client
 
 
-async def post(client: openai.AsyncOpenAI, path: str, body: Mapping[str, Any], deadline_s: float) -> Any:
-    """What a server answers to a POST of JSON, as the `openai` client reads it: unchecked.
+def _refused(status: int, said: str = "") -> EndpointError:
+    return EndpointError(f"the server answered with HTTP status {status}", status=status, said=said)
 
-    Returns or raises :class:`EndpointError` within `deadline_s` seconds, retries and their pauses included.
-    """
+
+async def _exchange(client: openai.AsyncOpenAI, path: str, body: Mapping[str, Any], deadline_s: float) -> Any:
+    """POST of JSON, answered by unchecked JSON or :class:`EndpointError` within `deadline_s` seconds, retries and their
+    pauses included."""
     import openai
 
     try:
@@ -197,8 +193,7 @@ async def post(client: openai.AsyncOpenAI, path: str, body: Mapping[str, Any], d
         raise EndpointError("the reply is not a completion") from None
     except Exception as error:  # noqa: BLE001 - a model's server must never end a run, whatever it provokes
         cause: BaseException | None = error.__cause__
-        unreached = isinstance(cause, httpx2.ConnectError)
-        kind = type(cause or error).__name__
+        unreached, kind = isinstance(cause, httpx2.ConnectError), type(cause or error).__name__
         while cause is not None and not isinstance(cause, ssl.SSLError):
             cause = cause.__cause__ or cause.__context__
         if cause is not None and cause.reason in _WRONG_TLS:
@@ -209,12 +204,8 @@ async def post(client: openai.AsyncOpenAI, path: str, body: Mapping[str, Any], d
         raise EndpointError(f"the exchange failed ({kind})") from None
 
 
-def _refused(status: int, said: str = "") -> EndpointError:
-    return EndpointError(f"the server answered with HTTP status {status}", status=status, said=said)
-
-
 class Client:
-    """The line to one server. It remembers which optional fields the server refuses."""
+    """Requests to one server, which remember the optional fields that it refuses."""
 
     def __init__(self, endpoint: Address):
         self.endpoint = endpoint
@@ -222,31 +213,25 @@ class Client:
         """Names of optional fields that are left out."""
 
     async def post(
-        self,
-        client: openai.AsyncOpenAI,
-        path: str,
-        fixed: Mapping[str, Any],
-        optional: Mapping[str, Any],
+        self, client: openai.AsyncOpenAI, path: str, fixed: Mapping[str, Any], optional: Mapping[str, Any],
         deadline_s: float,
-    ) -> Any:
-        """As :func:`post`, and at once again without an optional field that the server refuses."""
+    ) -> Any:  # fmt: skip
+        """The unchecked answer to a POST of both kinds of fields; raises :class:`EndpointError`."""
         refused, until = self.refused, time.monotonic() + deadline_s
         while True:
             sent = {name: value for name, value in optional.items() if name not in refused}
             # The older of the two names of the token limit, unless it is refused. A limit always goes along: where both
             # names are refused, the prompt is too long for it.
             limit = {"max_completion_tokens": optional["max_tokens"]} if "max_tokens" in refused else {}
+            body = {**sent, **limit, **fixed, **self.endpoint.extra}
             try:
-                left = max(0.001, until - time.monotonic())
-                reply = await post(client, path, {**sent, **limit, **fixed, **self.endpoint.extra}, left)
+                reply = await _exchange(client, path, body, max(0.001, until - time.monotonic()))
             except EndpointError as error:
-                if error.status not in _WRONG_FIELDS:
-                    raise
-                found = {name: re.search(rf"\b{name}\b", error.said) for name in sent}
-                named = {name: match.start() for name, match in found.items() if match}
-                if named:
-                    refused |= {min(named, key=named.__getitem__)}
-                elif "response_format" in sent:  # servers need not name what they refuse
+                places = {name: re.search(rf"\b{name}\b", error.said) for name in sent}
+                named = {match.start(): name for name, match in places.items() if match}
+                if error.status in (400, 422) and named:
+                    refused |= {named[min(named)]}
+                elif error.status in (400, 422) and "response_format" in sent:  # servers need not name it
                     refused |= {"response_format"}
                 else:
                     raise
@@ -256,12 +241,9 @@ class Client:
 
 
 class ChatClient(Client):
-    """The line to one chat endpoint."""
+    """Requests to one chat endpoint."""
 
-    endpoint: Endpoint | ChatSettings
-
-    def __init__(self, endpoint: Endpoint | ChatSettings):
-        super().__init__(endpoint)
+    endpoint: Endpoint
 
     @property
     def constrains(self) -> bool:
@@ -269,15 +251,9 @@ class ChatClient(Client):
         return self.endpoint.response_format != "none" and "response_format" not in self.refused
 
     async def reply(
-        self,
-        client: openai.AsyncOpenAI,
-        messages: Sequence[Message],
-        *,
-        seed: int,
-        schema: Mapping[str, Any] | None,
-        temperature: float,
-        deadline_s: float,
-    ) -> Reply:
+        self, client: openai.AsyncOpenAI, messages: Sequence[Message], *, seed: int,
+        schema: Mapping[str, Any] | None, temperature: float, deadline_s: float,
+    ) -> Reply:  # fmt: skip
         """The answer to some messages, to fit a JSON schema if the endpoint takes one; raises
         :class:`EndpointError`."""
         optional = {"temperature": temperature, "seed": seed, "max_tokens": self.endpoint.max_tokens}
@@ -294,23 +270,12 @@ class ChatClient(Client):
             found, key, lambda choice: choice["message"]["content"], prompt_estimate(messages), most
         )
 
-    def ask(
-        self,
-        messages: Sequence[Message],
-        *,
-        seed: int,
-        schema: Mapping[str, Any] | None,
-        temperature: float,
-        deadline_s: float,
-        max_bytes: int,
-    ) -> Reply:
-        """The same from code that waits, over a connection of its own."""
+    def ask(self, messages: Sequence[Message], *, max_bytes: int, **asked: Any) -> Reply:
+        """As :meth:`reply`, from code that waits, over a connection of its own."""
 
         async def once() -> Reply:
             async with connected(self.endpoint, max_bytes) as client:
-                return await self.reply(
-                    client, messages, seed=seed, schema=schema, temperature=temperature, deadline_s=deadline_s
-                )
+                return await self.reply(client, messages, **asked)
 
         return run(once())
 
@@ -323,8 +288,8 @@ def prompt_estimate(messages: Sequence[Message]) -> int:
 def read_reply(reply: Any, key: str, text_of: Callable[[Any], object], prompt: int, most: int) -> Reply:
     """The first choice of a reply, in which `text_of` finds the text. Raises :class:`EndpointError`.
 
-    What the server says that it used is capped, `most` tokens written and about four times the estimate `prompt` of
-    those read: it may not talk a budget, or the tables, into nonsense.
+    The usage that a server claims is capped: `most` tokens written, and about four times the estimate `prompt` of
+    those read.
     """
     try:
         choice = reply["choices"][0]
@@ -338,16 +303,12 @@ def read_reply(reply: Any, key: str, text_of: Callable[[Any], object], prompt: i
     if len(key) >= _SECRET:
         text = text.replace(key, "[key]")
     text = text.replace("\r\n", "\n").removesuffix("\r")  # a stop text can end it within a line's end
-    text = clean(text, len(text))
     said = usage if isinstance(usage, dict) else {}
 
     def tokens(name: str, estimate: int, most: int) -> int:
         claim = said.get(name)
         return min(claim, most) if type(claim) is int and claim >= 0 else estimate
 
-    return Reply(
-        text,
-        tokens("prompt_tokens", prompt, 4 * prompt + 1_000),
-        tokens("completion_tokens", token_estimate(text), most),
-        reason != "length",
-    )
+    text = clean(text, len(text))
+    read = tokens("prompt_tokens", prompt, 4 * prompt + 1_000)
+    return Reply(text, read, tokens("completion_tokens", token_estimate(text), most), reason != "length")

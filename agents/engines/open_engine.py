@@ -26,7 +26,7 @@ def open_engine(
         settings: which engine, and its options.
         sampling: how tokens are drawn.
         model: name of the weights, for an engine in this process.
-        folder: the run's, where adapters are put for vLLM to read, and requests to models behind an API entered.
+        folder: the run's, where weights are put for vLLM's workers, and requests to models behind an API entered.
         policy: whose adapters are served; None for weights that are never tuned.
 
     Raises:
@@ -37,13 +37,13 @@ def open_engine(
             from atlas_gym.agents.engines.api import ChatEngine
             from atlas_gym.agents.engines.spending import LEDGER, Ledger
 
-            endpoint = ChatEngine(settings.chat, sampling, Ledger(folder / LEDGER))
+            endpoint = ChatEngine(settings.server, settings.chat, sampling, Ledger(folder / LEDGER))
             endpoint.greet()
             return endpoint
         case "openai":
             from atlas_gym.agents.engines.api import CompletionsEngine
 
-            return CompletionsEngine(settings.openai, sampling)
+            return CompletionsEngine(settings.server, sampling)
         case "vllm":
             from atlas_gym.agents.engines.vllm import VLLMEngine
 
@@ -59,5 +59,5 @@ def open_engine(
 
 def tokenizer_of(settings: EngineSettings, model: str) -> Any:
     """Tokenizer of the model that the engine runs, None if its name says too little (a server's)."""
-    name = settings.openai.tokenizer if settings.name == "openai" else model
+    name = settings.tokenizer if settings.name == "openai" else model
     return load_tokenizer(resolve_model(name, weights=False)) if name and settings.name != "chat" else None

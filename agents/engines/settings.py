@@ -40,7 +40,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Endpoint(Address):
-    """A supporter's model, and how it is asked."""
+    """A chat model, and how it is asked."""
 
     temperature: ClassVar[float] = 0.7
     """The paper's for all supporters; a model that takes no other than its own is asked without it."""
@@ -63,6 +63,9 @@ class ServerSettings(Address):
     model: str = ""
     concurrency: int = 8
     """Requests under way at a time."""
+    wait_s: float = 900.0
+    """A server that gives no usable answer for so long, seconds, ends the process; the run can be resumed. A large
+    model takes minutes to load again."""
     deadline_s: ClassVar[float] = 120.0
     """Hard wall-clock limit of a sample with all attempts and pauses, seconds: a long function of a slow model ends
     well within it."""
@@ -70,9 +73,6 @@ class ServerSettings(Address):
     """Requests for a sample, seconds apart: what fails for a moment is asked again, what fails longer is waited for."""
     reply_bytes: ClassVar[int] = 1_000_000
     """Largest HTTP body that is read, bytes; answers have some thousands."""
-    wait_s: float = 900.0
-    """A server that gives no usable answer for so long, seconds, ends the process; the run can be resumed. A large
-    model takes minutes to load again."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,17 +81,8 @@ class ServerSettings(Address):
 
 
 @dataclass(frozen=True)
-class OpenAISettings(ServerSettings):
-    """A server with `/v1/completions`."""
-
-    tokenizer: str = ""
-    """The served model's tokenizer: `embedded`, a folder or a Hugging Face id on this machine. Gives the
-    `rewrite` style its chat template. Empty: none, or the policy's where there is one."""
-
-
-@dataclass(frozen=True)
-class ChatSettings(ServerSettings):
-    """An endpoint with `/v1/chat/completions`, what it is asked for, and what that may cost."""
+class ChatSettings:
+    """What an endpoint with `/v1/chat/completions` is asked for, and how much of it."""
 
     styles: Mapping[str, float] = field(default_factory=lambda: {"rewrite": 1.0, "diff": 1.0})
     """What is asked for, and how often, relative to each other: `rewrite`, a whole program, or `diff`, blocks that
@@ -102,34 +93,20 @@ class ChatSettings(ServerSettings):
     response_format: ResponseFormat = "json_schema"
     """Constraint on replies that is asked of the server, where it takes one. `none` for models that write better
     code as plain text."""
-    prompt_price: float = 0.0
-    """Price of a million tokens read, in any currency."""
-    completion_price: float = 0.0
-    """Price of a million tokens written, in the same."""
     budget_tokens: int = 0
     """So many tokens, read and written, may the run use; then it stops and can be resumed with more. 0: no limit."""
-    budget_money: float = 0.0
-    """So much may the run cost, in the currency of the prices; as above. 0: no limit."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if set(self.styles) - {"rewrite", "diff"} or not any(weight > 0 for weight in self.styles.values()):
             raise ValueError("chat.styles takes rewrite and diff, one of them with a positive weight")
-        if self.max_tokens < 1 or min(self.styles.values()) < 0:
-            raise ValueError("chat.max_tokens must be positive, weights of chat.styles not negative")
-        if min(self.prompt_price, self.completion_price, self.budget_tokens, self.budget_money) < 0:
-            raise ValueError("prices and budgets must not be negative")
-        if self.budget_money and not (self.prompt_price or self.completion_price):
-            raise ValueError("budget_money needs prices: set prompt_price and completion_price")
+        if self.max_tokens < 1 or min(self.budget_tokens, *self.styles.values()) < 0:
+            raise ValueError("chat.max_tokens must be positive, weights and budget_tokens not negative")
 
 
 @dataclass(frozen=True)
 class VLLMSettings:
     """vLLM inside this process."""
 
-    adapter: Literal["merged", "lora"] = "merged"
-    """How the policy's adapter reaches the engine: `merged` writes merged weights into the running engine
-    (fast to decode); `lora` loads the adapter beside the base (fast to swap)."""
     max_num_seqs: int = 64
     """Most samples that are decoded at a time."""
     memory: float = 0.4
@@ -157,16 +134,17 @@ class EngineSettings:
     `chat` one with `/v1/chat/completions`."""
     vllm: VLLMSettings = field(default_factory=VLLMSettings)
     """Options of `vllm`."""
-    openai: OpenAISettings = field(default_factory=OpenAISettings)
-    """Options of `openai`."""
+    server: ServerSettings = field(default_factory=ServerSettings)
+    """The server of `openai` and `chat`."""
+    tokenizer: str = ""
+    """With `openai`, the served model's tokenizer: `embedded`, a folder or a Hugging Face id on this machine. Gives the
+    `rewrite` style its chat template. Empty: none."""
     chat: ChatSettings = field(default_factory=ChatSettings)
     """Options of `chat`."""
 
     def __post_init__(self) -> None:
-        if self.name == "chat" and not self.chat.model:
-            raise ValueError("the engine chat needs chat.model, the model's name at the endpoint")
-        if self.name == "openai" and not self.openai.model:
-            raise ValueError("the engine openai needs openai.model, the model's name on the server")
+        if self.name in ("openai", "chat") and not self.server.model:
+            raise ValueError(f"the engine {self.name} needs server.model, the model's name on the server")
 
     @property
     def follows_policy(self) -> bool:

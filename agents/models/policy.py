@@ -156,15 +156,6 @@ class Policy:
         """Whether the adapter changes nothing."""
         return not any(torch.any(t) for key, t in self.tensors(name).items() if ".lora_B." in key)
 
-    def written(self, name: str, folder: Path) -> tuple[str, Path]:
-        """A name for the adapter by its content, and the folder it is in below `folder`, written there if it was
-        not."""
-        written = f"atlas-{self.digest(name)[:16]}"
-        path = (folder / written).resolve()
-        if not path.exists():
-            self.save(name, path)
-        return written, path
-
     @torch.no_grad()
     def restore(self, name: str, folder: str | Path, saved: str | None = None) -> str:
         """Overwrite the adapter by one that `save` wrote; returns its digest. Raises `AdapterError`, also where it is

@@ -46,7 +46,7 @@ def print_summary(run: RunData, summary: Mapping[str, Any], console: Console) ->
     for model, spent in summary["spending"].items():
         console.print(
             f"\n{model}: {spent['requests']} requests, {spent['prompt_tokens']} tokens read, "
-            f"{spent['completion_tokens']} written" + (f", cost {spent['money']:.4g}" if spent["money"] else ""),
+            f"{spent['completion_tokens']} written",
             markup=False,
         )  # fmt: skip
     console.print(f"\nBest program (candidate {best['id']}, origin: {best['origin']}):")

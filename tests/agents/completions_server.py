@@ -4,7 +4,7 @@ import json
 
 from atlas_gym.agents.engines.api import CompletionsEngine
 from atlas_gym.agents.engines.engine import Sampling
-from atlas_gym.agents.engines.settings import OpenAISettings
+from atlas_gym.agents.engines.settings import ServerSettings
 from tests.agents.constants import with_constants
 from tests.agents.supporters import server as s
 
@@ -12,7 +12,7 @@ QUICK = {"deadline_s": 20.0, "wait_s": 0.0, "attempts": 1, "reply_bytes": 100_00
 
 
 def settings(base_url, **options):
-    return with_constants(OpenAISettings, base_url, model="m", **(QUICK | options))
+    return with_constants(ServerSettings, base_url, model="m", **(QUICK | options))
 
 
 def generator(base_url, sampling=None, **options):

@@ -204,7 +204,7 @@ def refused_changes(begun: RunConfig, now: RunConfig) -> str:
 
 
 def _without_budgets(config: RunConfig) -> RunConfig:
-    chat = replace(config.backend.chat, budget_tokens=0, budget_money=0.0)
+    chat = replace(config.backend.chat, budget_tokens=0)
     return replace(config, backend=replace(config.backend, chat=chat))
 
 

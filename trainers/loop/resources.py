@@ -184,7 +184,11 @@ def greet_supporters(settings: SupporterSettings) -> None:
 def silent_servers(config: RunConfig) -> Iterator[str]:
     """In words, a server with `/v1/completions` that does not answer now; a run waits for it."""
     from atlas_gym.agents.engines.api import CompletionsEngine
+    from atlas_gym.agents.engines.client import EndpointError
 
-    server = config.backend.openai
-    if config.backend.name == "openai" and not CompletionsEngine(server, config.sampling).alive():
-        yield f"{server.model} at {server.base_url} does not answer; it is waited for, up to {server.wait_s:.0f} s"
+    server = config.backend.server
+    if config.backend.name == "openai":
+        try:
+            CompletionsEngine(server, config.sampling).answer()
+        except EndpointError:
+            yield f"{server.model} at {server.base_url} does not answer; it is waited for, up to {server.wait_s:.0f} s"

@@ -2,7 +2,7 @@
 
 from atlas_gym.agents.engines.engine import Sampling
 from atlas_gym.agents.engines.open_engine import open_engine
-from atlas_gym.agents.engines.settings import ChatSettings, EngineSettings
+from atlas_gym.agents.engines.settings import ChatSettings, EngineSettings, ServerSettings
 from atlas_gym.agents.population.candidate import Proposal
 from tests.agents.constants import with_constants
 from tests.agents.supporters import server as s
@@ -20,8 +20,10 @@ QUICK = {
 
 
 def backend(server, folder, **options):
-    settings = with_constants(ChatSettings, server.base_url, "m", **(QUICK | options))
-    return open_engine(EngineSettings("chat", chat=settings), Sampling(), model="", folder=folder)
+    chat = {name: options.pop(name) for name in ("max_tokens", "budget_tokens") if name in options}
+    settings = with_constants(ServerSettings, server.base_url, "m", **(QUICK | options))
+    engine = EngineSettings("chat", server=settings, chat=ChatSettings(**chat))
+    return open_engine(engine, Sampling(), model="", folder=folder)
 
 
 def ask(server, folder, *requests, **options):

@@ -7,7 +7,6 @@ from itertools import count
 import pytest
 
 from atlas_gym.agents.engines.engine import Completion, EngineError
-from atlas_gym.agents.engines.settings import ChatSettings, EngineSettings
 from tests.agents.engines.chat_backend import ASKED, SAID, YES, ask, backend
 from tests.agents.supporters import server as s
 
@@ -238,10 +237,3 @@ def test_the_key_is_sent_and_stored_nowhere(tmp_path, monkeypatch, caplog):
         ),
     ):
         backend(server, tmp_path, api_key_env="CHAT_TEST_KEY")
-
-
-def test_a_model_must_be_named_and_is_not_tuned():
-    with pytest.raises(ValueError, match=r"chat\.model"):
-        EngineSettings("chat")
-    settings = EngineSettings("chat", chat=ChatSettings(model="m"))
-    assert not settings.follows_policy

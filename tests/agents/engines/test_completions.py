@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from atlas_gym.agents.engines.settings import EngineSettings, OpenAISettings
+from atlas_gym.agents.engines.settings import EngineSettings, ServerSettings
 from atlas_gym.agents.population.candidate import Proposal
 from tests.agents.completions_server import generator, texts, write
 from tests.agents.supporters import server as s
@@ -79,9 +79,9 @@ def test_completions_are_handed_over_in_the_callers_thread():
 
 
 def test_settings_that_make_no_sense_are_refused():
-    with pytest.raises(ValueError, match=r"openai\.model"):
+    with pytest.raises(ValueError, match=r"server\.model"):
         EngineSettings("openai")
     with pytest.raises(ValueError, match="credentials"):
-        OpenAISettings("http://me:secret@host/v1")
+        ServerSettings("http://me:secret@host/v1")
     with pytest.raises(ValueError):
-        OpenAISettings(concurrency=0)
+        ServerSettings(concurrency=0)

@@ -11,7 +11,7 @@ from tests.agents.records import record
 
 
 def test_a_model_that_cannot_be_tuned_is_refused_where_a_phase_is_planned():
-    served = {"backend": {"name": "openai", "openai": {"model": "m"}}}
+    served = {"backend": {"name": "openai", "server": {"model": "m"}}}
     with pytest.raises(SettingsError, match="method: search"):
         load_config(None, served)
     assert not load_config(None, served | {"method": "search"}).needs_policy
@@ -20,7 +20,7 @@ def test_a_model_that_cannot_be_tuned_is_refused_where_a_phase_is_planned():
 
 
 def test_a_model_that_answers_messages_is_asked_in_messages():
-    backend = {"name": "chat", "chat": {"model": "m", "styles": {"diff": 1}}}
+    backend = {"name": "chat", "server": {"model": "m"}, "chat": {"styles": {"diff": 1}}}
     config = load_config(None, {"backend": backend, "method": "search"})
     agent = ResearchAgent(ARMS, AgentSettings(), seed=0, messages=config.messages)
     start = ARMS.starts["named"]
@@ -33,9 +33,8 @@ def test_a_model_that_answers_messages_is_asked_in_messages():
 
 def test_budgets_may_change_when_a_run_is_resumed():
     def config(**chat):
-        return load_config(
-            None, {"method": "search", "backend": {"name": "chat", "chat": {"model": "m"} | chat}}
-        )
+        backend = {"name": "chat", "server": {"model": "m"}, "chat": chat}
+        return load_config(None, {"method": "search", "backend": backend})
 
     assert not refused_changes(config(), config(budget_tokens=5))
     assert "max_tokens" in refused_changes(config(), config(max_tokens=5))

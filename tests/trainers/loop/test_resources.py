@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from atlas_gym.agents.engines.engine import EngineError
-from atlas_gym.agents.engines.settings import Endpoint, EngineSettings, OpenAISettings
+from atlas_gym.agents.engines.settings import Endpoint, EngineSettings, ServerSettings
 from atlas_gym.agents.models.adapters import AdapterError
 from atlas_gym.agents.models.policy import POLICY, REFERENCE
 from atlas_gym.agents.supporters.settings import RoleSettings, SupporterSettings
@@ -67,7 +67,7 @@ def test_rules_need_no_server():
 
 def test_a_server_that_is_waited_for_is_named(nowhere):
     def config(url):
-        backend = EngineSettings("openai", openai=OpenAISettings(url, "writer", wait_s=60.0))
+        backend = EngineSettings("openai", server=ServerSettings(url, "writer", wait_s=60.0))
         return RunConfig(method="search", tuning=False, backend=backend)
 
     (said,) = silent_servers(config(nowhere))
@@ -120,7 +120,7 @@ def test_an_adapter_needs_the_models_weights():
         RunConfig(
             adapter="somewhere",
             method="search",
-            backend=EngineSettings("openai", openai=OpenAISettings(model="m")),
+            backend=EngineSettings("openai", server=ServerSettings(model="m")),
         )
 
 
