@@ -25,7 +25,7 @@ Origin = Literal["seed", "agent", "supporter"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """One evaluated program."""
+    """One program that was tried."""
 
     id: int
     """Unique in the run, ascending in the order in which candidates were recorded; below -1 for what a supporter wrote
@@ -67,6 +67,8 @@ class Candidate:
     """Earlier candidate with the same normalised syntax tree, whose evaluation was reused."""
     diagnosis: str = ""
     """Where the score was lost, in the environment's words; empty unless the program ran."""
+    evaluated: bool = True
+    """False if it failed its smoke run, whose outcome this is, and was not evaluated."""
 
     def judged(self, outcome: Evaluation | Candidate, duplicate_of: int | None = None) -> Candidate:
         """The candidate with what came of its program, which may have been `duplicate_of` an earlier one's."""

@@ -19,6 +19,10 @@ MAX_REPLY_BYTES = 8 * 2**20
 """Longest reply that is read."""
 
 
+class Enough(BaseException):
+    """A smoke run has seen enough of the program; no error, so that no task's own `except Exception` keeps it."""
+
+
 class Program:
     """One run of the program, with module-level variables of its own. Call it as its author defined it."""
 
@@ -54,14 +58,16 @@ class Calls:
         channel: The way to the worker.
         name: The program's function, for messages.
         seed: Of the random generators that programs may use, set anew for every run.
+        most: Calls after which the next one raises `Enough`; None: any number.
     """
 
-    def __init__(self, channel: Channel, name: str, seed: int) -> None:
+    def __init__(self, channel: Channel, name: str, seed: int, most: int | None = None) -> None:
         self.name = name
         self._channel = channel
         self._seed = seed
         self._runs = 0
         self._kept = 0
+        self._left = most
 
     def restart(self) -> Program:
         """A fresh run of the program; earlier ones end, and what was kept is forgotten."""
@@ -95,6 +101,10 @@ class Calls:
 
     def ask(self, operation: int, run: int, value: Any) -> Any:
         """One exchange: the value that comes back for this one."""
+        if self._left is not None and operation in (CALL, CALL_MANY):
+            if self._left <= 0:
+                raise Enough
+            self._left -= 1 if operation == CALL else len(value[0])
         try:
             request = encode(value, REQUEST.size)
         except TypeError as error:

@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Self, dataclass_transform
 import cloudpickle
 import numpy as np
 
-from atlas_gym.evaluation.channel import CandidateError, Channel
+from atlas_gym.evaluation.channel import CandidateError, Channel, Task
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
 from atlas_gym.hidden_streams import hidden_stream
 from atlas_gym.tasks.calls import Calls, Program
@@ -36,6 +36,7 @@ from atlas_gym.tasks.constants import check_attributes, check_floor, make_consta
 from atlas_gym.tasks.drawing import as_image, as_text
 from atlas_gym.tasks.given_programs import Expert, GivenExperts, GivenStart, read_programs
 from atlas_gym.tasks.registry import register
+from atlas_gym.tasks.smoke import SmokeRun
 from atlas_gym.tasks.summary import summary
 from atlas_gym.tasks.template import Template
 from atlas_gym.tasks.words import words_of
@@ -231,15 +232,17 @@ class ProgramTask:
         """Draw what is hidden, before any program's clock runs."""
         drawn(self)
 
+    def smoke(self) -> Task:
+        """A smoke run of this task: whether a program runs at all, in milliseconds (`atlas_gym.tasks.smoke`).
+
+        By default the first calls that `score_all` makes for the first instance; override it for a task whose first
+        calls say little, with a small copy of the task for example.
+        """
+        return SmokeRun(self)
+
     def judge(self, channel: Channel) -> Judgement:
         """Play the trusted side of one evaluation and score the program."""
-        try:
-            instances = copy.deepcopy(drawn(self))  # one evaluation must not change the next one's
-        except (TypeError, RuntimeError, copy.Error) as error:
-            raise TypeError(
-                f"{type(self).__name__}.instances gives what cannot be copied for each program ({error}); give data, "
-                "and make the rest of it in score"
-            ) from error
+        instances = self.copies()
         calls = Calls(channel, self.function, self.program_seed)
         try:
             # What is not finite in the end is refused there; that a small answer's square is 0 is no error at all.
@@ -250,6 +253,16 @@ class ProgramTask:
             return summary(results, self.floor, self.metrics)
         except OverflowError as error:  # the square of a finite answer need not be one
             raise CandidateError(f"its answers are too large to be scored: {error}") from None
+
+    def copies(self) -> list[Any]:
+        """The instances, copied: one evaluation must not change the next one's."""
+        try:
+            return copy.deepcopy(list(drawn(self)))
+        except (TypeError, RuntimeError, copy.Error) as error:
+            raise TypeError(
+                f"{type(self).__name__}.instances gives what cannot be copied for each program ({error}); give data, "
+                "and make the rest of it in score"
+            ) from error
 
     def observations(self) -> tuple[str, ...]:
         """What `observe` says of this seed's task."""

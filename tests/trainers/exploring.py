@@ -9,6 +9,7 @@ from atlas_gym.agents.settings import AgentSettings
 from atlas_gym.evaluation import Evaluation, Status
 from atlas_gym.seeding import stream
 from atlas_gym.tasks.program_task import ProgramTask
+from atlas_gym.tasks.smoke import SmokeRun
 from atlas_gym.trainers.data.rollouts import ProgramCache
 from atlas_gym.trainers.loop.exploration import Explorer
 from atlas_gym.trainers.loop.settings import ExplorationSettings
@@ -26,7 +27,7 @@ class Toy(ProgramTask):
 
 
 SPEC = Toy()
-SETTINGS = ExplorationSettings(islands=3, samples=4)
+SETTINGS = ExplorationSettings(islands=3, samples=4, draws=2)
 ROUNDS = 6
 
 
@@ -57,7 +58,8 @@ class Evaluator:
         self.programs = []
 
     def submit(self, program, task):
-        self.programs.append(program)
+        if not isinstance(task, SmokeRun):
+            self.programs.append(program)
         status, score = Status.OK, None
         try:
             names: dict = {}
@@ -78,7 +80,7 @@ def explore(folder, dies_after=None, settings=SETTINGS):
     evaluator, writer = Evaluator(), Writer(dies_after)
     with RunStore(folder) as store:
         agent = ResearchAgent(SPEC, with_constants(AgentSettings, migrate_every=2), seed=5)
-        explorer = Explorer(settings, agent, lambda: writer, ProgramCache(evaluator, [None], store), store)
+        explorer = Explorer(settings, agent, lambda: writer, ProgramCache(evaluator, [SPEC], store), store)
         explorer.seed([START])
         for _ in explorer.rounds(1, ROUNDS):
             pass
@@ -87,4 +89,4 @@ def explore(folder, dies_after=None, settings=SETTINGS):
 
 def stored(folder):
     with RunStore(folder) as store:
-        return list(store.candidates())
+        return [record for round_ in range(ROUNDS + 1) for record in store.round_candidates(round_)]

@@ -13,10 +13,14 @@ import torch
 from atlas_gym.agents.engines.engine import Completion, Engine, OnCompletion, Request
 from atlas_gym.seeding import stream
 
-_LEARNS = " np.linalg.solve(np.eye(d) + history.contexts.T @ history.contexts, history.contexts.T @ history.rewards)\n"
+_LEARNS = (
+    " np.linalg.solve(0.{0:03d} * np.eye(d) + history.contexts.T @ history.contexts,"
+    " history.contexts.T @ history.rewards)\n"
+)
 
-MENU = (_LEARNS, " context[0]\n", " 0\n", " 1 +\n")
-"""For each site of the bandit's start `scratch` one at least that runs, and one at least that does not."""
+MENU = (_LEARNS, " 1.{0:03d} * context[0]\n", " 0.{0:03d}\n", " {0} +\n")
+"""For each site of the bandit's start `scratch` one at least that runs, and one at least that does not; each with a
+random number, so that what is drawn again is new."""
 
 _READ = 200
 """Of a prompt only this many characters at its end are read: enough to tell prompts apart, and quick."""
@@ -46,9 +50,11 @@ class MenuEngine(Engine):
     def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
         """Draw `n` entries of the menu for each request, under its seed."""
         for index, request in enumerate(requests):
-            drawn = stream(request.seed, "menu").choice(len(MENU), request.n, p=self._chances(request.prompt))
+            rng = stream(request.seed, "menu")
+            drawn = rng.choice(len(MENU), request.n, p=self._chances(request.prompt))
             for sample, entry in enumerate(drawn):
-                on_completion(index, sample, Completion(MENU[entry], tokens=len(MENU[entry])))
+                text = MENU[entry].format(int(rng.integers(1, 1000)))
+                on_completion(index, sample, Completion(text, tokens=len(text)))
 
     def _chances_of(self, prompt: str) -> list[float]:
         found = [self._log_probability(prompt, edit) for edit in MENU]

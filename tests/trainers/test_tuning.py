@@ -22,6 +22,7 @@ from atlas_gym.trainers.loop.config import load_config
 from atlas_gym.trainers.loop.phase import Tuning
 from atlas_gym.trainers.store.plain import plain
 from atlas_gym.trainers.store.store import RunStore
+from tests.trainers.exploring import SPEC
 from tests.trainers.samples import PROPOSAL, RECORD, parts
 
 SAMPLES = 4
@@ -87,7 +88,7 @@ def tuning(store, **settings):
         },
     )
     agent = SimpleNamespace(spec=SimpleNamespace(errors=()))
-    run = parts(config, store, backend=Backend(), agent=agent, cache=ProgramCache(Evaluator(), [None], store))
+    run = parts(config, store, backend=Backend(), agent=agent, cache=ProgramCache(Evaluator(), [SPEC], store))
     return run.backend, Tuning(run, SimpleNamespace(tokenizer=None))
 
 

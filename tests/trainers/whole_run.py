@@ -80,4 +80,6 @@ def contents(folder):
         phases = [{k: v for k, v in phase.items() if k != "seconds"} for phase in store.phases()]
         pairs = [tuple(row) for row in store.pairs()]
         calls = [(call["round"], call["phase"], call["role"]) for call in store.supporter_calls()]
-        return list(store.candidates()), pairs, phases, store.exams(), calls
+        rounds = range(store.last_round() + 1)
+        candidates = [record for round_ in rounds for record in store.round_candidates(round_)]
+        return candidates, pairs, phases, store.exams(), calls

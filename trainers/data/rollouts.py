@@ -13,8 +13,9 @@ from dataclasses import replace
 
 from atlas_gym.agents.engines.engine import Completion, Engine, OnCompletion
 from atlas_gym.agents.population.candidate import Candidate, Proposal
-from atlas_gym.evaluation import Evaluation, InfrastructureError, Pool, Task
+from atlas_gym.evaluation import Evaluation, InfrastructureError, Pool
 from atlas_gym.program_text import program_key
+from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.trainers.store.store import RunStore
 
 Pending = tuple[Candidate, "Future[Evaluation] | None"]
@@ -32,10 +33,12 @@ class ProgramCache:
         store: holds every candidate before it is recorded here.
     """
 
-    def __init__(self, evaluator: Pool, tasks: Sequence[Task], store: RunStore):
+    def __init__(self, evaluator: Pool, tasks: Sequence[ProgramTask], store: RunStore):
         self._evaluator = evaluator
         self._store = store
         self._tasks = list(tasks)
+        self._smoke_tasks = [task.smoke() for task in tasks]
+        self._smoked: list[dict[str, Future[Evaluation]]] = [{} for _ in tasks]
         self._running: list[dict[str, Future[Evaluation]]] = [{} for _ in tasks]
         self._first: list[dict[str, int]] = [{} for _ in tasks]
 
@@ -49,6 +52,18 @@ class ProgramCache:
         if key not in running or _spoiled(running[key]):
             running[key] = self._start(program, island)
         return running[key]
+
+    def smoke(self, program: str, island: int = 0) -> "Future[Evaluation]":
+        """Start a program's smoke run, or join the one under way or done."""
+        instance = self.instance(island)
+        smoked = self._smoked[instance]
+        if program not in smoked:
+            smoked[program] = self._evaluator.submit(program, self._smoke_tasks[instance])
+        return smoked[program]
+
+    def forget_smoke_runs(self) -> None:
+        """Let go of their outcomes, which nobody asks for in another round."""
+        self._smoked = [{} for _ in self._tasks]
 
     def evaluate(self, program: str, island: int = 0) -> Evaluation:
         """Evaluate one program and wait for it, whatever is recorded."""

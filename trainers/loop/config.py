@@ -131,9 +131,10 @@ class RunConfig:
             if getattr(self, name) > most:
                 yield f"{name} must be at most {most}"
         layout = self.exploration
-        if self.rounds * layout.islands * (layout.samples + layout.patches) > _MOST_CANDIDATES:
+        drafts = layout.samples * layout.draws + layout.patches
+        if self.rounds * layout.islands * drafts > _MOST_CANDIDATES:
             yield (
-                f"rounds × islands × (samples + patches) come to more than {_MOST_CANDIDATES} candidates: lower "
+                f"rounds × islands × (samples × draws + patches) come to more than {_MOST_CANDIDATES} programs: lower "
                 "rounds, exploration.islands, exploration.samples or exploration.patches"
             )
         if len(self.instances) > layout.islands:

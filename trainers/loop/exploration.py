@@ -1,10 +1,11 @@
-"""Exploration: prompts become candidates, generation and evaluation side by side, in an order that never varies.
+"""Exploration: prompts become programs, those that run are evaluated, in an order that never varies.
 
-In each round every island asks for completions of its parent, and the exploration supporter may add programs of its
-own. Each completion is submitted for evaluation the moment it ends, while the model goes on writing. When all of a
-round is evaluated it is stored, and only then folded into the islands, in the order of the candidates' ids: the result
-does not depend on how fast anything was. A resumed run goes through the same steps; a round that is already in the
-store is read instead of made.
+In each round every island asks for completions of its parent, several for each program that is to be evaluated, and
+the exploration supporter may add programs of its own. Each has a smoke run the moment it is written, while the model
+goes on writing. Of those that pass it and are new the first are evaluated; what failed is kept as a failure, to learn
+from. When all of a round is evaluated it is stored, and only then folded into the islands, in the order of the
+candidates' ids: the result does not depend on how fast anything was. A resumed run goes through the same steps; a
+round that is already in the store is read instead of made.
 
 A program that the machine failed to evaluate is counted and otherwise forgotten: it becomes no candidate, so that
 nothing is learned from it. Where that happens to a whole round, the run ends with the reason and can be resumed.
@@ -13,7 +14,8 @@ nothing is learned from it. Where that happens to a whole round, the run ends wi
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from typing import Any
 
 from atlas_gym.agents.engines.engine import Completion, Engine
@@ -22,13 +24,26 @@ from atlas_gym.agents.proposals.completing import completion_of, site_of
 from atlas_gym.agents.research_agent import ResearchAgent
 from atlas_gym.agents.supporters.consult import SupporterCall
 from atlas_gym.agents.supporters.exploration import FAILURES_TOLD, ExplorationRequest, ExplorationSupporter
-from atlas_gym.evaluation import InfrastructureError
+from atlas_gym.evaluation import Evaluation, InfrastructureError
 from atlas_gym.program_text import program_key
+from atlas_gym.tasks.smoke import passes
 from atlas_gym.trainers.data.measures import counts
 from atlas_gym.trainers.data.rollouts import Pending, ProgramCache, outcome, write
 from atlas_gym.trainers.loop.settings import ExplorationSettings
 from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.store import RunStore
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A program that may be evaluated."""
+
+    candidate: Candidate
+    """The program."""
+    request: int
+    """Which of the round's proposals it answers; −1: a supporter's patch."""
+    smoke: "Future[Evaluation] | None"
+    """Its smoke run; None if the program is known already, and is left out."""
 
 
 @dataclass(eq=False)
@@ -85,13 +100,13 @@ class Explorer:
             yield summary
 
     def _explore(self, round_: int) -> dict[str, Any]:
-        """Write, evaluate and store a round; returns its summary."""
-        islands = range(self.settings.islands)
-        notes = {i: self.notes[i % len(self.notes)] for i in islands}
+        """Write, try, evaluate and store a round; returns its summary."""
+        layout, islands = self.settings, range(self.settings.islands)
         proposals = self.agent.propose(
-            round_, islands, max(1, self.settings.samples), notes=notes, sites=self.settings.sites
-        )
-        pending: list[Pending] = []
+            round_, islands, max(1, layout.samples * layout.draws),
+            notes={i: self.notes[i % len(self.notes)] for i in islands}, sites=layout.sites,
+        )  # fmt: skip
+        drafts: list[Draft] = []
         # The samples of an island's proposals are numbered on.
         before, asked = [], Counter[int]()
         for proposal in proposals:
@@ -99,42 +114,52 @@ class Explorer:
             asked[proposal.island] += proposal.n
         tokens = 0
 
-        def submit(request: int, sample: int, completion: Completion) -> None:
+        def draft(candidate: Candidate, request: int) -> None:
+            known = candidate.program_key in self.cache.keys(candidate.island)
+            smoke = None if known else self.cache.smoke(candidate.program, candidate.island)
+            drafts.append(Draft(candidate, request, smoke))
+
+        def written(request: int, sample: int, completion: Completion) -> None:
             nonlocal tokens
             tokens += completion.tokens
             proposal = proposals[request]
-            id_ = self.settings.candidate_id(round_, proposal.island, before[request] + sample)
-            candidate = proposal.candidate(id_, round_, completion.text)
-            pending.append((candidate, self.cache.submit(candidate.program, candidate.island)))
+            id_ = layout.candidate_id(round_, proposal.island, before[request] + sample)
+            draft(proposal.candidate(id_, round_, completion.text), request)
 
         started = time.monotonic()
-        if self.settings.samples:
-            write(self.generator, proposals, submit)
-        written = time.monotonic()
-        calls = self._consult(round_, proposals, pending)
-        records, lost = self._judged(pending)
-        waited = time.monotonic() - written
+        if layout.samples:
+            write(self.generator, proposals, written)
+        generated = time.monotonic()
+        calls = self._consult(round_, proposals, draft)
+        chosen, failed = self._choose(drafts)
+        self.cache.forget_smoke_runs()
+        records, lost = self._judged([(c, self.cache.submit(c.program, c.island)) for c in chosen])
+        tried = sum(draft.smoke is not None for draft in drafts)
         summary = {
             "round": round_,
             **counts(records, self.agent.settings.min_gain),
+            "drawn": len(drafts),
+            "smoke_runs": tried,
+            "smoke_failed": len(failed),
             "lost": lost,
             "island_best": {str(i): self._island_best(i, records) for i in islands},
             "consulted": len(calls),
             "skipped": [call.reason for call in calls if call.status == "skipped"],
             "tokens": tokens,
-            "generation_s": round(written - started, 3),
-            "evaluation_wait_s": round(waited, 3),
+            "generation_s": round(generated - started, 3),
+            "evaluation_wait_s": round(time.monotonic() - generated, 3),
         }
-        self.store.add_round(round_, records, summary, proposals, calls)
+        both = sorted([*records, *failed], key=lambda record: record.id)
+        self.store.add_round(round_, both, summary, proposals, calls)
         return summary
 
     def _consult(
-        self, round_: int, proposals: Sequence[Proposal], pending: list[Pending]
+        self, round_: int, proposals: Sequence[Proposal], draft: Callable[[Candidate, int], None]
     ) -> list[SupporterCall]:
-        """Ask the supporter about each island's parent and submit what it writes; returns the calls."""
-        calls: list[SupporterCall] = []
+        """Ask the supporter about each island's parent and hand over what it writes; returns the calls."""
         if self.supporter is None or not self.settings.patches:
-            return calls
+            return []
+        calls: list[SupporterCall] = []
         # Of several proposals of an island the last: whoever advises looks at the parent, which is the same.
         for proposal in {proposal.island: proposal for proposal in proposals}.values():
             island, parent = proposal.island, self.store.candidate(proposal.parent_id)
@@ -147,7 +172,7 @@ class Explorer:
             consultation = self.supporter.consult(request)
             calls.append(consultation.call)
             patches = consultation.advice.patches[: self.settings.patches]
-            for slot, patch in enumerate(patches, start=self.settings.samples):
+            for slot, patch in enumerate(patches, start=self.settings.samples * self.settings.draws):
                 id_ = self.settings.candidate_id(round_, island, slot)
                 completion = completion_of(proposal, patch.program) if self.teaching else None
                 candidate = (
@@ -155,34 +180,66 @@ class Explorer:
                     if completion is None
                     else proposal.taught(id_, round_, patch.kind, completion)
                 )
-                pending.append((candidate, self.cache.submit(candidate.program, island)))
+                draft(candidate, -1)
         return calls
 
+    def _choose(self, drafts: Sequence["Draft"]) -> tuple[list[Candidate], list[Candidate]]:
+        """What is to be evaluated, by id, and what failed its smoke run.
+
+        Of each proposal the first drafts that passed and are new, its share of the island's samples; then those of the
+        island's other proposals until there are `samples`; and every patch that passed.
+        """
+        chosen: list[Candidate] = []
+        failed: list[Candidate] = []
+        spare: dict[int, list[Candidate]] = {}
+        taken, seen = Counter[int](), set[tuple[int, str | None]]()
+        proposals_of: dict[int, set[int]] = {}
+        for own in drafts:
+            if own.request >= 0:
+                proposals_of.setdefault(own.candidate.island, set()).add(own.request)
+        for own in sorted(drafts, key=lambda draft: draft.candidate.id):
+            candidate, island = own.candidate, own.candidate.island
+            key = self.cache.instance(island), candidate.program_key
+            if own.smoke is None or (candidate.program_key is not None and key in seen):
+                continue
+            seen.add(key)
+            try:
+                found = own.smoke.result()
+            except InfrastructureError:  # the evaluation will meet the machine's failure, or not
+                found = None
+            if found is not None and not passes(found):
+                failed.append(replace(candidate.judged(found), evaluated=False))
+            elif own.request < 0:
+                chosen.append(candidate)
+            else:
+                share = -(-self.settings.samples // len(proposals_of[island]))
+                if taken[own.request] < share:
+                    taken[own.request] += 1
+                    chosen.append(candidate)
+                else:
+                    spare.setdefault(island, []).append(candidate)
+        for island in range(self.settings.islands):
+            own_drafts = [c for c in chosen if c.island == island and c.origin == "agent"]
+            surplus = own_drafts[self.settings.samples :]
+            chosen = [c for c in chosen if c not in surplus]
+            chosen += spare.get(island, [])[: max(0, self.settings.samples - len(own_drafts))]
+        return sorted(chosen, key=lambda candidate: candidate.id), failed
+
     def _judged(self, pending: Sequence[Pending]) -> tuple[list[Candidate], int]:
-        """The evaluated candidates in the order of their ids, and how many the machine failed to evaluate.
+        """The evaluated candidates, and how many the machine failed to evaluate.
 
         Raises:
             InfrastructureError: it failed with every one of them.
         """
-        seen: dict[tuple[int, str], Candidate] = {}
         records: list[Candidate] = []
         lost = 0
-        for candidate, evaluation in sorted(pending, key=lambda each: each[0].id):
-            key = candidate.program_key
-            instance = self.cache.instance(candidate.island)
-            earlier = self.cache.recorded(key, candidate.island)
-            if earlier is None and key is not None:
-                earlier = seen.get((instance, key))
+        for candidate, evaluation in pending:
             try:
-                found = candidate.judged(earlier or outcome(evaluation), earlier.id if earlier else None)
+                records.append(candidate.judged(outcome(evaluation)))
             except InfrastructureError:
                 lost += 1
                 if lost == len(pending):
                     raise
-                continue
-            if key is not None:
-                seen.setdefault((instance, key), found)
-            records.append(found)
         return records, lost
 
     def _fold(self, records: Sequence[Candidate]) -> None:

@@ -18,7 +18,11 @@ class ExplorationSettings:
     islands: int = 6
     """Number of islands (paper: 6)."""
     samples: int = 8
-    """Completions per island and round (EvoTune: 8). 0: only the supporter writes."""
+    """Programs of the agent per island and round that are evaluated, at most (EvoTune: 8). 0: only the supporter
+    writes."""
+    draws: int = 4
+    """Completions that are drawn for each of them. All have a smoke run; the first that pass it and are new are
+    evaluated."""
     sites: int = 1
     """Edit sites of its parent at which an island asks in a round, at most; its samples are divided among them. The
     prompts of one parent are read together, so further sites cost little."""
@@ -28,13 +32,13 @@ class ExplorationSettings:
     def __post_init__(self) -> None:
         if not 1 <= self.sites <= max(1, self.samples):
             raise ValueError("sites must lie between 1 and the number of samples")
-        require(self, {"at least 0": "samples patches", "at least 1": "islands"})
+        require(self, {"at least 0": "samples patches", "at least 1": "islands draws"})
         if self.samples + self.patches < 1:
             raise ValueError("samples + patches must be at least 1")
 
     def candidate_id(self, round_: int, island: int, sample: int) -> int:
         """Arithmetic id: equal in every run of the same layout, and ascending in the order of recording."""
-        return (round_ * self.islands + island) * (self.samples + self.patches) + sample
+        return (round_ * self.islands + island) * (self.samples * self.draws + self.patches) + sample
 
 
 @dataclass(frozen=True)

@@ -44,12 +44,13 @@ class StoreQueries:
         return self._mapping("SELECT summary FROM rounds WHERE round = ?", round_)
 
     def round_candidates(self, round_: int, island: int | None = None) -> list[Candidate]:
-        """The candidates of a round, by id; of one island if it is given."""
-        return list(self.candidates("c.round = ? AND c.island = coalesce(?, c.island)", (round_, island)))
+        """The candidates of a round by id, those that failed their smoke run included; of one island if it is given."""
+        where = "c.phase IS NULL AND c.round = ? AND c.island = coalesce(?, c.island)"
+        return list(self._records(where, (round_, island)))
 
     def candidates(self, where: str = "TRUE", args: tuple = ()) -> Iterator[Candidate]:
-        """Exploration's candidates by id, read as they are asked for; `where` is an SQL condition over `c`."""
-        return self._records(f"c.phase IS NULL AND {where}", args)
+        """Exploration's evaluated candidates by id, read as they are asked for; `where`: an SQL condition over `c`."""
+        return self._records(f"c.phase IS NULL AND c.evaluated AND {where}", args)
 
     def taught(self, last: int) -> list[Candidate]:
         """What a supporter wrote for the phases up to `last`, in order."""
@@ -76,7 +77,7 @@ class StoreQueries:
         for whoever has to look at all of them and needs no other text."""
         yield from self._db.execute(
             "SELECT id, round, island, origin, status, score, duplicate_of, substr(detail, -200) "
-            "FROM candidates WHERE phase IS NULL ORDER BY id"
+            "FROM candidates WHERE phase IS NULL AND evaluated ORDER BY id"
         )
 
     @cached_property
@@ -143,7 +144,7 @@ class StoreQueries:
         """Sampled candidates, different programs among them, and the share that was valid; the starts do not count."""
         total, valid, different = self._db.execute(
             "SELECT count(*), coalesce(sum(status = 'ok'), 0), coalesce(sum(duplicate_of IS NULL), 0) "
-            "FROM candidates WHERE origin != 'seed' AND phase IS NULL"
+            "FROM candidates WHERE origin != 'seed' AND phase IS NULL AND evaluated"
         ).fetchone()
         return {"candidates": total, "evaluated": different, "valid_share": valid / total if total else 0.0}
 

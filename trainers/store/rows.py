@@ -14,7 +14,7 @@ _CANDIDATE = """
     style TEXT NOT NULL, site TEXT NOT NULL, parent_id INTEGER, completion TEXT NOT NULL, program TEXT NOT NULL,
     program_key TEXT, status TEXT NOT NULL, score REAL, detail TEXT NOT NULL, metrics TEXT NOT NULL,
     parent_score REAL, is_copy INTEGER NOT NULL, duplicate_of INTEGER, prompted INTEGER NOT NULL,
-    diagnosis TEXT NOT NULL, phase INTEGER
+    diagnosis TEXT NOT NULL, evaluated INTEGER NOT NULL, phase INTEGER
 """
 
 SCHEMA = f"""
@@ -96,7 +96,7 @@ def candidate_row(record: Candidate, site: int = 1, phase: int | None = None) ->
     """
     values = dict(vars(record), phase=phase)
     values["metrics"] = json.dumps(dict(record.metrics))
-    values["is_copy"] = int(record.is_copy)
+    values |= {"is_copy": int(record.is_copy), "evaluated": int(record.evaluated)}
     values["prompted"] = site if record.prompt else 0
     return tuple(values[name] for name in CANDIDATE_COLUMNS)
 
@@ -109,7 +109,7 @@ def candidate_from_row(row: tuple) -> Candidate:
             raise damaged(values[name], f"a candidate's {name}")
     values["prompt"] = values["prompt"] or ""
     values["metrics"] = mapping(values["metrics"])
-    values["is_copy"] = bool(values["is_copy"])
+    values |= {"is_copy": bool(values["is_copy"]), "evaluated": bool(values["evaluated"])}
     del values["prompted"], values["phase"]
     return Candidate(**values)
 

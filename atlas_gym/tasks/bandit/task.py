@@ -6,6 +6,7 @@ exchange; the driver is the bandit's own, as calls would cost a quarter more.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,12 +22,17 @@ from atlas_gym.tasks.bandit.rendering import diagnose, draw_curves, draw_text
 from atlas_gym.tasks.constants import values_of
 from atlas_gym.tasks.given_programs import opened, without_docstring
 from atlas_gym.tasks.program_task import ProgramTask
+from atlas_gym.tasks.smoke import short
 from atlas_gym.tasks.template import Parameter, Template
 
 STARTS = {
     "named": "sw_linucb", "inlined": "sw_linucb_inlined", "scratch": "from_scratch", "slots": "sw_linucb_slots"
 }  # fmt: skip
 """Programs to start a search from: the paper's initial one three times, and one that plays without learning."""
+SMOKE_STEPS = 72
+"""Steps of a smoke run: enough to fill the paper's window of 50."""
+SMOKE_SEED = 2**31 - 1
+"""Of the bandit of smoke runs, which no run or held-out task has."""
 WORST_GAUSSIAN = -10.0
 """Where scores under Gaussian contexts, whose regret has no bound, are cut off."""
 
@@ -171,6 +177,14 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
     def prepare(self) -> None:
         """Draw the hidden state, before the program's clock starts."""
         self.drawn()
+
+    def smoke(self) -> Self:
+        """The first steps of another bandit of this kind: histories from none to more than windows hold."""
+        steps = min(self.horizon, SMOKE_STEPS)
+        return replace(
+            self, horizon=steps, variation_budget=self.variation_budget * steps / self.horizon, replicas=1,
+            seed=SMOKE_SEED, limits=short(self.limits),
+        )  # fmt: skip
 
     def judge(self, channel: Channel) -> Judgement:
         """Play a program to the end and score its choices."""

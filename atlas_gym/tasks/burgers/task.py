@@ -27,6 +27,7 @@ from atlas_gym.tasks.burgers.steps import stacks
 from atlas_gym.tasks.burgers.training import Conversation, Losses, Training, ask, train
 from atlas_gym.tasks.given_programs import opened, without_docstring
 from atlas_gym.tasks.program_task import ProgramTask
+from atlas_gym.tasks.smoke import short
 from atlas_gym.tasks.template import Parameter
 
 DEFAULT_LIMITS = Limits(wall_s=60.0, cpu_s=30.0, memory_mb=1024)
@@ -169,6 +170,13 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
 
     def draw(self, axes: Any, traces: Mapping[str, np.ndarray]) -> None:
         draw_panels(axes, traces)
+
+    def smoke(self) -> Self:
+        """Three steps of one small training."""
+        return replace(
+            self, steps=min(self.steps, 3), replicas=1, n_residual=min(self.n_residual, 64),
+            n_initial=min(self.n_initial, 16), n_boundary=min(self.n_boundary, 16), limits=short(self.limits),
+        )  # fmt: skip
 
     def prepare(self) -> None:
         """Nothing: what is hidden takes no time to draw beside the training."""

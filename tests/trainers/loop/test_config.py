@@ -68,7 +68,7 @@ def test_the_default_job_is_compared_with_its_control_and_measured_on_what_no_is
         ({"method": "atlsa"}, "method must be one of"),
         ({"method": []}, "method must be a valid string"),
         ({"workers": 10**9}, "workers must be at most"),
-        ({"exploration": {"islands": 10**30}}, "come to more than 100000000 candidates"),
+        ({"exploration": {"islands": 10**30}}, "come to more than 100000000 programs"),
         ({"instances": [{}] * 7}, "an island for each"),
         ({"exploration": {"sites": 9}}, "sites must lie between"),
         ({"exam": {"instances": []}}, "exam"),

@@ -1,6 +1,7 @@
 """Exploration: exact order, exact ids, exact resumption."""
 
 import random
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from atlas_gym.trainers.data.rollouts import ProgramCache
 from atlas_gym.trainers.loop.exploration import Explorer
 from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.store import RunStore
-from tests.trainers.exploring import ROUNDS, SETTINGS, SPEC, Evaluator, Writer, explore, stored
+from tests.trainers.exploring import ROUNDS, SETTINGS, SPEC, START, Evaluator, Writer, explore, stored
 
 
 @pytest.fixture(scope="module")
@@ -21,29 +22,23 @@ def whole(tmp_path_factory):
     return stored(folder), evaluator
 
 
-def test_every_candidate_is_there_once(whole):
-    records, _ = whole
-    sampled = [r for r in records if r.origin == "agent"]
-    assert len(sampled) == ROUNDS * SETTINGS.islands * SETTINGS.samples
-    assert sorted(r.id for r in records) == [r.id for r in records]
-    assert {(r.round, r.island) for r in sampled} == {(r, i) for r in range(1, ROUNDS + 1) for i in range(3)}
-
-
-def test_a_program_is_evaluated_once_and_its_duplicates_say_so(whole):
+def test_what_is_evaluated_runs_is_new_and_no_more_than_asked_for(whole):
     records, evaluator = whole
-    parsed = [r.program for r in records if r.program_key]
-    assert len({r.program_key for r in records if r.program_key}) == len(
-        [p for p in evaluator.programs if p in set(parsed)]
-    )
-    first: dict[str, int] = {}
-    for record in records:
-        if record.program_key is None:
-            assert record.duplicate_of is None
-        elif record.duplicate_of is not None:
-            assert next(r for r in records if r.id == record.duplicate_of).score == record.score
-        else:
-            assert record.program_key not in first
-            first[record.program_key] = record.id
+    evaluated = [r for r in records if r.origin == "agent" and r.evaluated]
+    assert evaluated
+    assert {r.status for r in evaluated} == {"ok"}
+    assert max(Counter((r.round, r.island) for r in evaluated).values()) <= SETTINGS.samples
+    assert len({r.program_key for r in evaluated}) == len(evaluated)
+    assert sorted(evaluator.programs) == sorted([START, *(r.program for r in evaluated)])
+
+
+def test_what_failed_its_smoke_run_is_kept_as_a_failure_and_not_evaluated(whole):
+    records, evaluator = whole
+    failed = [r for r in records if not r.evaluated]
+    assert {r.status for r in failed} == {"invalid"}
+    assert all(r.score is None and r.prompt for r in failed)
+    assert not {r.program for r in failed} & set(evaluator.programs)
+    assert sorted(r.id for r in records) == [r.id for r in records]
 
 
 def test_several_sites_of_a_parent_are_asked_and_resumed_as_one(tmp_path):
@@ -87,6 +82,6 @@ def test_killed_anywhere_and_resumed_is_the_same_run(whole, tmp_path, seed):
 def test_a_failing_start_is_an_error(tmp_path):
     with RunStore(tmp_path) as store:
         agent = ResearchAgent(SPEC, AgentSettings(), seed=5)
-        explorer = Explorer(SETTINGS, agent, Writer, ProgramCache(Evaluator(), [None], store), store)
+        explorer = Explorer(SETTINGS, agent, Writer, ProgramCache(Evaluator(), [SPEC], store), store)
         with pytest.raises(SettingsError, match="starting program fails"):
             explorer.seed(["def f(x:\n"])

