@@ -73,8 +73,8 @@ class LiveView(Observer):
         lost = summary.get("lost", 0)
         self.console.print(
             f"round {summary['round']:3d}/{self._rounds}  best {best:.4f}  {shares}  "
-            f"improving {summary['improving']:2d}  {self._left(summary['round'])}"
-            + (f"  not evaluated {lost} (machine)" if lost else "")
+            f"improving {summary['improving']:2d}  of {summary.get('drawn', summary['samples'])} drawn  "
+            f"{self._left(summary['round'])}" + (f"  not evaluated {lost} (machine)" if lost else "")
         )
         reasons = summary.get("skipped", ())
         self._consulted += summary.get("consulted", 0)
@@ -102,7 +102,8 @@ class LiveView(Observer):
             return
         colour = "green" if result["promoted"] else "yellow"
         decision = result["decision"]
-        reason = decision["reason"] if decision else f"reference weight {result['weight']:.2g} by its rule"
+        moved = "moves" if result["promoted"] else "stays"
+        reason = decision["reason"] if decision else f"the reference {moved}, by its rule"
         taught = result.get("chosen_from", {}).get("supporter", 0)
         said = f", {taught} of {result['pairs']} pairs taught by the supporter" if taught else ""
         self.console.print(f"  phase {result['phase']}: [{colour}]{escape(reason)}[/{colour}]{said}")

@@ -20,7 +20,9 @@ from atlas_gym.trainers.store.store import RunStore
 Row = dict[str, Any]
 
 _SHARES = ("valid", "new", "improving", "distinct")
-_SUMMED = ("samples", "tokens", "generation_s", "evaluation_wait_s")
+_SUMMED = (
+    "drawn", "smoke_runs", "smoke_failed", "samples", "tokens", "generation_s", "evaluation_wait_s"
+)  # fmt: skip
 
 
 class Progress:

@@ -34,9 +34,12 @@ class RunData:
     """The run folder."""
     config: Mapping[str, Any]
     """Its `config.yaml`; empty if the run has not come as far as writing one."""
+    tried: pd.DataFrame
+    """A row per program that was tried, by id: the columns of `candidates`, and `evaluated` (False: it failed its smoke
+    run)."""
     candidates: pd.DataFrame
-    """A row per candidate, by id: `id`, `round`, `island`, `origin`, `status`, `score` (NaN without one), `new` (False
-    if it repeats an earlier program) and `message` (of a failed one, the end of its error)."""
+    """A row per evaluated candidate, by id: `id`, `round`, `island`, `origin`, `status`, `score` (NaN without one),
+    `new` (False if it repeats an earlier program) and `message` (of a failed one, the end of its error)."""
     rounds: tuple[Mapping[str, Any], ...]
     """Summary of every finished round."""
     phases: tuple[Mapping[str, Any], ...]
@@ -168,7 +171,7 @@ def read_run(folder: Path) -> RunData:
     with intelligible(f"{folder} holds a damaged run"), RunStore.open_readonly(folder) as store:
         # Closed before the store, also where a damaged row ends the reading.
         with closing(store.outcomes()) as outcomes:
-            candidates = _frame(outcomes)
+            tried = _frame(outcomes)
         config = Path(folder) / "config.yaml"
         ends, top = tuple(store.ends()), tuple(store.best_candidates(BEST_SHOWN))
         keys = {
@@ -179,7 +182,8 @@ def read_run(folder: Path) -> RunData:
             name=Path(folder).resolve().name,
             folder=Path(folder),
             config=read_mapping(config, "the configuration") if config.is_file() else {},
-            candidates=candidates,
+            tried=tried,
+            candidates=tried[tried.evaluated].drop(columns="evaluated"),
             rounds=tuple(store.round_summaries()),
             phases=tuple(store.phases()),
             exams=store.exams(),
@@ -196,7 +200,7 @@ def read_run(folder: Path) -> RunData:
 
 
 def _frame(outcomes: Iterator[tuple]) -> pd.DataFrame:
-    columns = ["id", "round", "island", "origin", "status", "score", "duplicate_of", "message"]
+    columns = ["id", "round", "island", "origin", "status", "score", "duplicate_of", "message", "evaluated"]
     found = pd.DataFrame(outcomes, columns=columns)
-    found = found.astype({"id": int, "round": int, "island": int, "score": float})
+    found = found.astype({"id": int, "round": int, "island": int, "score": float, "evaluated": bool})
     return found.assign(new=found.duplicate_of.isna()).drop(columns="duplicate_of")

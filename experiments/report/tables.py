@@ -58,28 +58,29 @@ def caller_table(run: RunData) -> pd.DataFrame:
 
 
 def author_table(run: RunData) -> pd.DataFrame:
-    """A row per author: its candidates, the share that ran, the different programs and the best score."""
-    rows = run.candidates.assign(ran=run.candidates.status == "ok")
+    """A row per author: the programs that had a smoke run or were evaluated, those evaluated, the share of these that
+    ran, and the best score."""
+    rows = run.tried.assign(ran=(run.tried.status == "ok").where(run.tried.evaluated))
     found = rows.groupby("origin", sort=False).agg(
-        Candidates=("id", "size"), ran=("ran", "mean"), new=("new", "sum"), best=("score", "max")
+        Tried=("id", "size"), Evaluated=("evaluated", "sum"), ran=("ran", "mean"), best=("score", "max")
     )
     found["ran"] = found["ran"].map("{:.0%}".format)
     found["best"] = found["best"].map("{:.4f}".format)
-    names = {"origin": "Written by", "ran": "Ran", "new": "Different programs", "best": "Best score"}
+    names = {"origin": "Written by", "ran": "Ran", "best": "Best score"}
     return found.reset_index().rename(columns=names)
 
 
 def failure_table(run: RunData) -> pd.DataFrame:
-    """The most frequent reasons why candidates fail, with the share of all candidates."""
-    failed = run.candidates[run.candidates.status != "ok"]
+    """The most frequent reasons why programs fail, in their smoke run or later, and the share of all tried."""
+    failed = run.tried[run.tried.status != "ok"]
     last = failed.message.str.strip().str.rsplit("\n", n=1).str[-1]
     found = failed.assign(last=last).value_counts(["status", "last"]).head(MESSAGES_SHOWN)
     return pd.DataFrame(
         {
             "Ended in": status,
             "Message": text,
-            "Candidates": count,
-            "Share": f"{count / len(run.candidates):.1%}",
+            "Programs": count,
+            "Share": f"{count / len(run.tried):.1%}",
         }
         for (status, text), count in found.items()
     )

@@ -73,11 +73,11 @@ class StoreQueries:
             yield candidate_from_row((*row, prompt))
 
     def outcomes(self) -> Generator[tuple, None, None]:
-        """(id, round, island, origin, status, score, duplicate_of, end of the error's text) of every candidate by id:
-        for whoever has to look at all of them and needs no other text."""
+        """(id, round, island, origin, status, score, duplicate_of, end of the error's text, evaluated) of every
+        candidate by id: for whoever has to look at all of them and needs no other text."""
         yield from self._db.execute(
-            "SELECT id, round, island, origin, status, score, duplicate_of, substr(detail, -200) "
-            "FROM candidates WHERE phase IS NULL AND evaluated ORDER BY id"
+            "SELECT id, round, island, origin, status, score, duplicate_of, substr(detail, -200), evaluated "
+            "FROM candidates WHERE phase IS NULL ORDER BY id"
         )
 
     @cached_property

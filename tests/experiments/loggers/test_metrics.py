@@ -141,6 +141,7 @@ def test_no_number_is_told_under_two_names(folder, tmp_path):
 def _random_round(round_, rng):
     counts = ("valid", "new", "improving", "distinct", "tokens")
     return {"round": round_, "samples": rng.randint(50, 99), "statuses": {s: rng.randint(0, 9) for s in Status},
+            "drawn": 40, "smoke_runs": 30, "smoke_failed": 11,
             "generation_s": rng.random(), "evaluation_wait_s": rng.random(),
             **{key: rng.randint(1, 50) for key in counts}}  # fmt: skip
 

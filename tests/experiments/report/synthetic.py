@@ -104,6 +104,9 @@ def add_round(store: RunStore, search: _Search, round_: int) -> None:
         {
             "round": round_,
             "samples": len(records),
+            "drawn": len(records),
+            "smoke_runs": len(records),
+            "smoke_failed": 0,
             "valid": len(valid),
             "new": sum(not r.is_copy for r in valid),
             "improving": sum((r.gain or 0) > 0.002 for r in valid),

@@ -67,12 +67,11 @@ def test_supporters_authors_and_failures_are_counted_over_all_candidates(runs):
     authors = tables.author_table(runs[0]).set_index("Written by")
     for origin, count in Counter(c.origin for c in records).items():
         own = [c for c in records if c.origin == origin]
-        assert authors.loc[origin, "Candidates"] == count
+        assert authors.loc[origin, "Evaluated"] == count
         assert authors.loc[origin, "Best score"] == f"{max(c.score for c in own if c.passed):.4f}"
-        assert authors.loc[origin, "Different programs"] == sum(c.duplicate_of is None for c in own)
     failures = tables.failure_table(runs[0])
     errors = Counter(c.detail for c in records if c.status == "error").most_common(1)
-    assert list(failures.loc[0, ["Ended in", "Message", "Candidates"]]) == ["error", *errors[0]]
+    assert list(failures.loc[0, ["Ended in", "Message", "Programs"]]) == ["error", *errors[0]]
     calls = tables.caller_table(runs[0]).set_index("Supporter")
     assert list(calls.loc["exploration", ["Calls", "Answered"]]) == [1, 0]
     assert list(calls.loc["strategist", ["Calls", "Answered", "Tokens"]]) == [1, 1, 10]

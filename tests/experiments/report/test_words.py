@@ -19,7 +19,7 @@ def run(*scores, exams=None):
         {"round": i // 2, "island": i % 2, "origin": "agent", "status": "ok", "score": s, "new": True}
         for i, s in enumerate(flat)
     )  # fmt: skip
-    return RunData("run", Path(), {}, rows, (), (), exams or {}, (), {}, (), (), instances=2)
+    return RunData("run", Path(), {}, rows, rows, (), (), exams or {}, (), {}, (), (), instances=2)
 
 
 FROZEN = run((-1.0, -2.0), (-0.9, -1.9), (-0.8, -1.8))
