@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from atlas_gym.evaluation.evaluator import DEFAULT_MINIMUM, UNCONFINED_HINT, lack
-from atlas_gym.evaluation.handles import ForkServerHandle
 from atlas_gym.evaluation.result import EvaluatorError, Limits
+from atlas_gym.evaluation.workers import ForkServerHandle
 from atlas_gym.hidden_streams import PUBLIC, SECRET_VARIABLE, SecretError, secret_path
 from atlas_gym.sandbox import call_driver
 from atlas_gym.sandbox.confinement import ALL_LAYERS
@@ -106,11 +106,10 @@ def cold_start_seconds(torch: bool, layers: tuple[str, ...]) -> list[float]:
     try:
         for _ in range(_STARTS):
             began = time.perf_counter()
-            worker = server.take()
-            worker.start(_PROGRAM, "nothing", Limits(), core=-1)
+            worker = server.start(_PROGRAM, "nothing", Limits(), core=-1)
             Calls(worker.channel, "nothing", seed=0).start()
             seconds.append(time.perf_counter() - began)
-            worker.end()
+            server.end(worker)
     finally:
         server.close()
     return seconds

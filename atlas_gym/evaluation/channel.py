@@ -32,6 +32,8 @@ _CHUNK = 65536
 _USUAL_REPLY = 8192
 """Replies up to this long arrive in one read."""
 
+_ERROR_TAG = bytes((ERROR,))
+
 Buffer: TypeAlias = "bytes | bytearray | memoryview | np.ndarray"
 
 
@@ -68,8 +70,8 @@ class Channel:
             sent = os.write(self._write_fd, view)
             if sent != view.nbytes:
                 write_all(self._write_fd, view.cast("B")[sent:])
-        except BrokenPipeError:
-            raise self._last_words() from None
+        except BrokenPipeError:  # maybe it has said why
+            raise (self._reported_failure(b"") if self.unread() == _ERROR_TAG else ChannelClosed()) from None
 
     def receive(self, n: int) -> bytes:
         """The next message's payload of exactly `n` bytes.
@@ -116,9 +118,15 @@ class Channel:
             raise CandidateError(f"an answer of more than {most_bytes >> 20} MiB")
         return self._complete(reply, len(reply) + missing)
 
-    def unread(self) -> bool:
-        """Whether the worker has said more than it was asked for."""
-        return self._waiting_byte() != b""
+    def unread(self) -> bytes:
+        """A byte that the worker has sent unasked; empty if it has not, or at the end of the pipe."""
+        os.set_blocking(self._read_fd, False)
+        try:
+            return os.read(self._read_fd, 1)
+        except BlockingIOError:
+            return b""
+        finally:
+            os.set_blocking(self._read_fd, True)
 
     def readable(self, seconds: float) -> bool:
         """Whether the worker says something, or ends, within `seconds`."""
@@ -133,8 +141,7 @@ class Channel:
                 os.close(fd)
         self._read_fd = self._write_fd = -1
 
-    def __del__(self) -> None:
-        self.close()
+    __del__ = close
 
     def _complete(self, head: bytes, n: int) -> bytes:
         parts, missing = [head], n - len(head)
@@ -145,21 +152,6 @@ class Channel:
             parts.append(part)
             missing -= len(part)
         return b"".join(parts)
-
-    def _waiting_byte(self) -> bytes:
-        """The next byte if it is there already; empty if not, or at the end of the pipe."""
-        os.set_blocking(self._read_fd, False)
-        try:
-            return os.read(self._read_fd, 1)
-        except BlockingIOError:
-            return b""
-        finally:
-            os.set_blocking(self._read_fd, True)
-
-    def _last_words(self) -> CandidateError | ChannelClosed:
-        """The exception for a worker that listens no more: the failure it has reported, if it has."""
-        said_error = self._waiting_byte() == bytes((ERROR,))
-        return self._reported_failure(b"") if said_error else ChannelClosed()
 
     def _what_came_instead(self, head: bytes) -> CandidateError | ChannelClosed:
         """The exception for something that does not begin as an answer does."""

@@ -19,7 +19,6 @@ from dataclasses import replace
 from typing import Self
 
 from atlas_gym.evaluation.channel import CandidateError, Channel, ChannelClosed, Task
-from atlas_gym.evaluation.handles import ForkServerFailed, ForkServerHandle
 from atlas_gym.evaluation.result import (
     ATTEMPTS,
     BLAMELESS,
@@ -30,7 +29,7 @@ from atlas_gym.evaluation.result import (
     Limits,
     Status,
 )
-from atlas_gym.evaluation.worker_end import Patience, failure_from_exit
+from atlas_gym.evaluation.workers import ForkServerFailed, ForkServerHandle, clock, failure_from_exit
 from atlas_gym.sandbox.confinement import ALL_LAYERS
 from atlas_gym.sandbox.wire import KILLED_BY_WATCHDOG
 from atlas_gym.text import sanitise
@@ -130,29 +129,27 @@ class Evaluator:
 
     def _attempt(self, source: bytes, task: Task) -> Evaluation:
         """Run a program once, in a worker of its own. Raises `InfrastructureError` if the machine spoils it."""
-        server = self._server(task)
+        server, began = self._server(task), time.perf_counter()
         try:
-            worker = server.take()
-            began = time.perf_counter()
-            try:
-                # Threads that a torch task starts would inherit the pinning and keep it.
-                with contextlib.nullcontext(-1) if task.torch else _one_core() as core:
-                    worker.start(source, task.function, task.limits, core)
-                    with Patience(worker.pid, worker.expire, task.limits.wall_s) as patience:
+            # Threads that a torch task starts would inherit the pinning and keep it.
+            with contextlib.nullcontext(-1) if task.torch else _one_core() as core:
+                worker = server.start(source, task.function, task.limits, core)
+                try:
+                    with clock(server, worker, task.limits.wall_s) as expired:
                         outcome = _judge(worker.channel, task)
-            except BaseException:  # no worker outlives its evaluation, not even on Ctrl-C
-                with contextlib.suppress(ForkServerFailed):  # then it is dead already
-                    worker.end()
-                raise
+                except BaseException:  # no worker outlives its evaluation, not even on Ctrl-C
+                    with contextlib.suppress(ForkServerFailed):  # then it is dead already
+                        server.end(worker)
+                    raise
             wall_s = time.perf_counter() - began
-            ended = worker.end(grace_s=_GRACE_S if isinstance(outcome, ChannelClosed) else 0.0)
+            ended = server.end(worker, grace_s=_GRACE_S if isinstance(outcome, ChannelClosed) else 0.0)
         except ForkServerFailed:
             server.close()
             self._servers = {key: kept for key, kept in self._servers.items() if kept is not server}
             raise
         with contextlib.suppress(InfrastructureError):  # the next evaluation will meet it
             server.prepare()
-        if ended.killed == KILLED_BY_WATCHDOG and not patience.expired:
+        if ended.killed == KILLED_BY_WATCHDOG and not expired.is_set():
             raise InfrastructureError("the machine is too busy: an evaluation mostly waited for a core")
         if isinstance(outcome, ChannelClosed):
             outcome = failure_from_exit(ended, task.limits, server.resident_bytes)

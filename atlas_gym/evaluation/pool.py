@@ -27,12 +27,12 @@ from atlas_gym.evaluation.evaluator import encode
 from atlas_gym.evaluation.result import (
     ATTEMPTS,
     BLAMELESS,
+    STARVED,
     Evaluation,
     EvaluatorError,
     InfrastructureError,
     Status,
 )
-from atlas_gym.evaluation.worker_end import STARVED
 
 _PAUSE_S = 1.0
 """Between two attempts to start an evaluator."""

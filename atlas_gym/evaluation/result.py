@@ -33,6 +33,8 @@ class Status(StrEnum):
     """Its process ended without an answer: a crash of the interpreter, or an exit."""
 
 
+STARVED = 8.0
+"""An evaluation may take this many times its wall-clock limit if it waits for a core that long."""
 ATTEMPTS = 3
 """How often an evaluation is tried that the machine spoils."""
 BLAMELESS = (
@@ -68,7 +70,7 @@ class Limits:
 
     wall_s: float = 10.0
     """Seconds of wall-clock time, the trusted side's own work included, waiting for a busy machine's cores not
-    (> 0); see `worker_end`."""
+    (> 0); see `workers`."""
     cpu_s: float = 10.0
     """Seconds of CPU time of the worker (> 0); the kernel counts whole seconds, so this is rounded up."""
     memory_mb: int = 512

@@ -45,7 +45,9 @@ def hide_other_packages() -> None:
 
 def import_ahead(code: types.CodeType) -> None:
     """Import the modules that `code` imports anywhere, and their submodules that it names."""
-    codes = list(_nested(code))
+    codes = [code]  # and those of the functions and classes in it
+    for part in codes:
+        codes += (constant for constant in part.co_consts if isinstance(constant, types.CodeType))
     names = {name for part in codes for name in part.co_names}
     everything = ("*",) in code.co_consts  # `from … import *`, which only the program's own level can have
     for module in dict.fromkeys(module for part in codes for module in _imported(part)):
@@ -76,15 +78,6 @@ def _imported(code: types.CodeType) -> Iterator[str]:
         high = argument << 8 if raw[at] == _EXTENDED_ARG else 0
         if raw[at] == _IMPORT_NAME:
             yield code.co_names[argument]
-
-
-def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
-    """The code object and those of the functions and classes in it."""
-    waiting = [code]
-    while waiting:
-        part = waiting.pop()
-        yield part
-        waiting += (constant for constant in part.co_consts if isinstance(constant, types.CodeType))
 
 
 def _modules_in(folder: str) -> set[str]:

@@ -6,6 +6,7 @@ imports and gives up files altogether. From there on nothing in this process is 
 replace any function of this file.
 """
 
+import math
 import os
 import random
 import signal
@@ -78,58 +79,42 @@ class WorkerPipe:
         return more
 
 
-class Program:
-    """A program's source, ready to be run in fresh namespaces."""
+def prepared(source: str, function: str) -> Callable[[], Callable[..., Any]]:
+    """Compile a program and import what it imports, without running it; returns what drivers call `load`.
 
-    def __init__(self, source: str, function: str) -> None:
-        self._source = source
-        self._function = function
-        self._code: types.CodeType
-        self._failure: BaseException | None = None
-
-    def prepare(self) -> None:
-        """Compile the program and import what it imports. Runs nothing of it; `load` raises what went wrong.
-
-        Not earlier: a worker that ends before the task has spoken to it would look as if it had crashed.
-        """
+    `load` runs the program in a fresh namespace and returns its entry function, or raises what went wrong here. Not
+    earlier: a worker that ends before the task has spoken to it would look as if it had crashed.
+    """
+    code: types.CodeType
+    mistake: BaseException | None = None
+    try:
+        code = compile(source, failure.PROGRAM_FILE, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        line = f"line {error.lineno}: " if error.lineno else ""
+        mistake = failure.InvalidProgram(line + error.msg)
+    except (ValueError, RecursionError, MemoryError) as error:
+        mistake = failure.InvalidProgram(f"it cannot be compiled: {str(error) or 'nested too deeply'}")
+    else:
         try:
-            self._code = self._compile()
-            import_ahead(self._code)
-        except (failure.InvalidProgram, MemoryError, SystemExit) as error:
-            self._failure = error
+            import_ahead(code)
+        except (MemoryError, SystemExit) as error:
+            mistake = error
 
-    def load(self) -> Callable[..., Any]:
-        """Run the prepared program in a fresh namespace and return its entry function."""
-        if self._failure is not None:
-            raise self._failure
+    def load() -> Callable[..., Any]:
+        if mistake is not None:
+            raise mistake
         module = types.ModuleType(failure.PROGRAM_NAME)
-        vars(module).update(prebound_names())
+        vars(module).update(np=np, math=math)
+        if torch := sys.modules.get("torch"):
+            vars(module).update(torch=torch, F=torch.nn.functional)
         sys.modules[module.__name__] = module  # dataclasses and the like look their module up
-        exec(self._code, vars(module))
-        entry = vars(module).get(self._function)
+        exec(code, vars(module))
+        entry = vars(module).get(function)
         if not callable(entry):
-            raise failure.InvalidProgram(f"it does not define {self._function}")
+            raise failure.InvalidProgram(f"it does not define {function}")
         return entry
 
-    def _compile(self) -> types.CodeType:
-        try:
-            return compile(self._source, failure.PROGRAM_FILE, "exec", dont_inherit=True)
-        except SyntaxError as error:
-            line = f"line {error.lineno}: " if error.lineno else ""
-            raise failure.InvalidProgram(line + error.msg) from None
-        except (ValueError, RecursionError, MemoryError) as error:
-            raise failure.InvalidProgram(
-                f"it cannot be compiled: {str(error) or 'nested too deeply'}"
-            ) from None
-
-
-def prebound_names() -> dict[str, Any]:
-    """The modules a program may use without importing them."""
-    names = {"np": np, "math": sys.modules["math"]}
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        names |= {"torch": torch, "F": torch.nn.functional}
-    return names
+    return load
 
 
 def run(read_fd: int, write_fd: int, serve: Callable[..., None], confinement: Confinement) -> NoReturn:
@@ -144,11 +129,10 @@ def run(read_fd: int, write_fd: int, serve: Callable[..., None], confinement: Co
     _fix_randomness()
     confinement.confine_worker(memory_mb, cpu_s)
     pipe.send(READY.pack(os.getpid()))
-    program = Program(source, function)
     try:
-        program.prepare()
+        load = prepared(source, function)
         confinement.seal()
-        serve(program.load, pipe)
+        serve(load, pipe)
     except BaseException as error:  # noqa: BLE001 - whatever the program raises is its outcome
         pipe.send_raw(failure.error_frame(error, source, error_chars))
         os._exit(1)

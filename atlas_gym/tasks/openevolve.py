@@ -22,8 +22,7 @@ import numpy as np
 
 from atlas_gym.evaluation.channel import CandidateError
 from atlas_gym.evaluation.processes import receive_frame, send_frame, start_beside
-from atlas_gym.evaluation.result import EvaluatorError, Judgement, Limits, Status
-from atlas_gym.evaluation.worker_end import STARVED
+from atlas_gym.evaluation.result import STARVED, EvaluatorError, Judgement, Limits, Status
 from atlas_gym.optional import require
 from atlas_gym.sandbox.codec import decode, encode
 from atlas_gym.tasks.calls import Program

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from atlas_gym.evaluation import Evaluation
-from atlas_gym.evaluation.worker_end import STARVED
+from atlas_gym.evaluation.result import STARVED
 from atlas_gym.sandbox import boot
 from tests.hostile.attack import BOAST
 

@@ -17,11 +17,9 @@ from atlas_gym.evaluation import (
     Limits,
     Status,
     evaluator,
-    handles,
-    worker_end,
+    workers,
 )
-from atlas_gym.evaluation.handles import Exit, ForkServerHandle
-from atlas_gym.evaluation.worker_end import failure_from_exit
+from atlas_gym.evaluation.workers import Exit, ForkServerHandle, failure_from_exit
 from atlas_gym.sandbox.wire import KILLED_BY_WATCHDOG, KILLED_ON_REQUEST, KILLERS, NOT_KILLED
 from tests.atlas_gym.evaluation.processes import descendants
 from tests.atlas_gym.evaluation.toy import HONEST, ToyTask, play_bare
@@ -36,7 +34,7 @@ needs_cores = pytest.mark.skipif(
 
 @dataclass(frozen=True)
 class OutOfMemoryTask(ToyTask):
-    """As if the machine ran out of memory: all below this process is killed, the first `kills` times."""
+    """As if the machine ran out of memory: the workers of this process are killed, the first `kills` times."""
 
     kills: int = 1
     counted_in: str = ""
@@ -45,8 +43,8 @@ class OutOfMemoryTask(ToyTask):
         with open(self.counted_in, "a") as file:
             file.write("x")
         if os.path.getsize(self.counted_in) <= self.kills:
-            for pid in descendants() - {server.pid for server in SERVERS}:
-                os.kill(pid, signal.SIGKILL)
+            for worker in set().union(*map(descendants, descendants())):
+                os.kill(worker, signal.SIGKILL)
         return super().judge(channel)
 
 
@@ -63,9 +61,6 @@ class StoppedTask(ToyTask):
         return super().judge(channel)
 
 
-SERVERS: list = []
-
-
 @pytest.fixture
 def confined(monkeypatch):
     monkeypatch.setattr(evaluator, "_PAUSE_S", 0.0)
@@ -74,9 +69,7 @@ def confined(monkeypatch):
 
 
 @pytest.mark.parametrize("kills", [1, 2])
-def test_a_worker_killed_from_outside_is_tried_again(confined, tmp_path, monkeypatch, kills):
-    confined.evaluate(HONEST, TASK)
-    monkeypatch.setattr(sys.modules[__name__], "SERVERS", list(confined._servers.values()))
+def test_a_worker_killed_from_outside_is_tried_again(confined, tmp_path, kills):
     task = OutOfMemoryTask(kills=kills, counted_in=str(tmp_path / "calls"))
     evaluation = confined.evaluate(HONEST, task)
     assert (evaluation.score, evaluation.retries) == (play_bare(HONEST, TASK), kills)
@@ -108,17 +101,17 @@ def test_no_process_or_thread_to_be_had_is_no_fault_of_the_program(
 
 
 def test_a_worker_that_never_says_ready_is_no_fault_of_the_program(confined, monkeypatch):
-    take = ForkServerHandle.take
+    prepare = ForkServerHandle.prepare
 
-    def take_dead(self):
-        worker = take(self)
+    def prepare_dead(self):
+        worker = prepare(self)
         while not (forked := descendants(self.pid)):
             time.sleep(0.01)
         for pid in forked:
             os.kill(pid, signal.SIGKILL)
         return worker
 
-    monkeypatch.setattr(ForkServerHandle, "take", take_dead)
+    monkeypatch.setattr(ForkServerHandle, "prepare", prepare_dead)
     with pytest.raises(InfrastructureError, match="a worker ended early"):
         confined.evaluate(HONEST, TASK)
 
@@ -199,12 +192,12 @@ def test_where_the_kernel_does_not_measure_waiting_all_time_counts(confined, mon
     def unknown(path):
         raise FileNotFoundError(path)
 
-    monkeypatch.setattr(worker_end, "open", unknown, raising=False)
+    monkeypatch.setattr(workers, "open", unknown, raising=False)
     evaluation = confined.evaluate(SLEEPING, replace(TASK, limits=Limits(wall_s=0.5)))
     assert evaluation.status is Status.TIMEOUT
 
 
 def test_a_machine_too_busy_for_anything_is_no_fault_of_the_program(confined, monkeypatch):
-    monkeypatch.setattr(handles, "STARVED", 0.005)  # as if everything had been waited for
+    monkeypatch.setattr(workers, "STARVED", 0.005)  # as if everything had been waited for
     with pytest.raises(InfrastructureError, match=r"the machine is too busy|a worker ended early"):
         confined.evaluate(SLEEPING, replace(TASK, limits=Limits(wall_s=100.0)))

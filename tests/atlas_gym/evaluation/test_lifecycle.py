@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from atlas_gym.evaluation import ConfinedEvaluator, InfrastructureError, Limits, handles
+from atlas_gym.evaluation import ConfinedEvaluator, InfrastructureError, Limits, workers
 from atlas_gym.sandbox import wire
 from tests.atlas_gym.evaluation.processes import alive, descendants, die_out, open_descriptors
 from tests.atlas_gym.evaluation.toy import HONEST, ToyTask
@@ -177,7 +177,7 @@ def test_a_fork_server_that_falls_silent_is_replaced(evaluator, monkeypatch):
     evaluator.evaluate(HONEST, TASK)
     (silent,) = evaluator._servers.values()
     os.kill(silent.pid, signal.SIGSTOP)
-    monkeypatch.setattr(handles, "_ANSWER_S", 0.5)
+    monkeypatch.setattr(workers, "_ANSWER_S", 0.5)
     assert evaluator.evaluate(HONEST, ToyTask(limits=Limits(wall_s=0.5))).ok
     assert silent not in evaluator._servers.values()
 
@@ -188,13 +188,13 @@ def test_a_fork_server_that_falls_silent_is_replaced(evaluator, monkeypatch):
 def test_what_a_fork_server_cannot_have_said_is_its_death(evaluator, monkeypatch, said):
     evaluator.evaluate(HONEST, TASK)
     (server,) = evaluator._servers.values()
-    monkeypatch.setattr(handles, "_ANSWER_S", 0.5)
+    monkeypatch.setattr(workers, "_ANSWER_S", 0.5)
     ours, theirs = socket.socketpair()
     with ours, theirs, monkeypatch.context() as patch:
         patch.setattr(server, "_control", ours)
         theirs.sendall(said)
-        with pytest.raises(handles.ForkServerFailed):
-            server.wait(server._last_number)
+        with pytest.raises(workers.ForkServerFailed):
+            server.end(server.prepare())
 
 
 def test_a_request_that_is_none_ends_the_fork_server(evaluator):
