@@ -1,8 +1,7 @@
 """Evaluation of programs whose authors have every reason to cheat: the trusted side.
 
-In: a program's text and a `Task`. Out: an `Evaluation`, whatever the program does; `InfrastructureError` if the
-machine fails. Here live the evaluators, the pools over many of them, and the random streams that no program can
-redraw. What a program must not be able to do: docs/threat-model.md.
+A program's text and a `Task` go in; an `Evaluation` comes out, whatever the program does, or an `InfrastructureError`
+if the machine fails. What a program must not be able to do: docs/threat-model.md.
 
     with EvaluatorPool(workers=2) as pool:          # or ConfinedEvaluator(), in this process;
         evaluation = pool.evaluate(program, task)   # on a cluster: evaluation.ray.RayEvaluatorPool
@@ -19,7 +18,7 @@ from atlas_gym.evaluation.evaluator import (
     UnconfinedEvaluator,
     make_evaluator,
 )
-from atlas_gym.evaluation.pool import Pool, PoolStatistics, RemoteEvaluator
+from atlas_gym.evaluation.pool import Pool, RemoteEvaluator
 from atlas_gym.evaluation.processes import EvaluatorPool
 from atlas_gym.evaluation.result import (
     ConfinementError,
@@ -46,7 +45,6 @@ __all__ = [
     "Judgement",
     "Limits",
     "Pool",
-    "PoolStatistics",
     "RemoteEvaluator",
     "Status",
     "Task",

@@ -1,19 +1,18 @@
-"""What is scored, and the trusted side's end of the conversation with the worker that runs the program.
+"""Tasks, and the trusted end of the conversation with the worker that runs a program.
 
 A task names the entry function and the driver, and its `judge` plays the trusted side. Hidden state (parameters,
 noise, test sets) is built inside `judge`, or cached per process by it: never in the worker, never in the pickle. The
-other half of the conversation is the driver, a module that runs beside the program in the worker. It imports only the
-standard library and numpy (and torch where `torch` is true), and offers
+driver is a module that runs beside the program in the worker, imports only the standard library and numpy (and torch
+where `torch` is true), and offers
 
     def serve(load, pipe):          # load: () -> the entry function, from a fresh run of the program
         policy = load()             # once per replica: replicas do not share globals
         header = pipe.receive(8)    # exactly 8 bytes, as sent by `judge`
         pipe.send(payload)          # arrives at `judge` as channel.receive(len(payload))
 
-`judge` and `serve` of one task must agree on sizes and order; a program that breaks the order only fails. `judge`
-speaks through a `Channel`: it sends bytes and asks for answers of a size that it fixes
-itself. There is no time-out here: a worker that stalls is killed by the fork server's watchdog, which ends
-the pipe and with it every blocked call. The hot path is one `os.write` and one `os.read` per exchange.
+`judge` and `serve` must agree on sizes and order; a program that breaks the order only fails. There is no time-out
+here: a worker that stalls is killed by the fork server's watchdog, which ends the pipe and every blocked call. The
+hot path is one `os.write` and one `os.read` per exchange.
 """
 
 import os
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 _CHUNK = 65536
-"""As much is read at a time."""
+"""Bytes that are read at a time."""
 _USUAL_REPLY = 8192
 """Replies up to this long arrive in one read."""
 
@@ -38,10 +37,7 @@ Buffer: TypeAlias = "bytes | bytearray | memoryview | np.ndarray"
 
 
 class CandidateError(Exception):
-    """The program failed: its worker said so, or a task found its answer unacceptable.
-
-    A task raises it as `CandidateError("the policy chose arm 7 of 5")`; the evaluation ends with `status`.
-    """
+    """The program failed, as its worker or the task says: `CandidateError("the policy chose arm 7 of 5")`."""
 
     def __init__(self, text: str, status: Status = Status.ERROR) -> None:
         super().__init__(text)
@@ -50,7 +46,7 @@ class CandidateError(Exception):
 
 
 class ChannelClosed(Exception):
-    """The worker is gone, or closed its end; why is found out from its exit status."""
+    """The worker is gone, or closed its end."""
 
 
 class Channel:
@@ -61,10 +57,7 @@ class Channel:
         self._write_fd = write_fd
 
     def send(self, data: Buffer) -> None:
-        """Send `data`, bytes or a C-contiguous array.
-
-        Raises `ChannelClosed` if the worker is gone, `CandidateError` if it has reported a failure before it went.
-        """
+        """Send bytes or a C-contiguous array. Raises as `receive` does if the worker is gone."""
         view = memoryview(data)  # type: ignore[arg-type]  # arrays have the buffer protocol
         try:
             sent = os.write(self._write_fd, view)
@@ -90,18 +83,11 @@ class Channel:
         return self.receive(n)
 
     def converse(self, request: bytearray, head: Struct, most_bytes: int) -> bytes:
-        """Send a request and return the whole reply, head included, whose head says how long the rest is.
+        """Send a request and return the whole reply, whose head (tag and length) says how long the rest is.
 
-        Memory is taken for bytes that have arrived, whatever the head claims.
-
-        Args:
-            request: What to send.
-            head: Layout of a reply's head: the tag of a message and the length of what follows.
-            most_bytes: Longest rest that is read.
-
-        Raises:
-            CandidateError: If the worker reports a failure, breaks the format, or says more than it was asked for.
-            ChannelClosed: At the end of the pipe.
+        Memory is taken for bytes that have arrived, at most `most_bytes` and whatever the head claims. Raises
+        `CandidateError` if the worker reports a failure, breaks the format, or says more than it was asked for, and
+        `ChannelClosed` at the end of the pipe.
         """
         self.send(request)
         reply = os.read(self._read_fd, _USUAL_REPLY)

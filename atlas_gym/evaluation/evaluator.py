@@ -68,9 +68,8 @@ class Evaluator:
     def evaluate(self, program: str, task: Task) -> Evaluation:
         """Run `program` on `task`; what the program does decides only the evaluation's status and score.
 
-        Raises `InfrastructureError` if the machine spoils every attempt, `EvaluatorError` if the task's driver
-        cannot be served, `ConfinementError` if confinement falls short of the minimum, and whatever the
-        task's own `judge` raises by mistake.
+        Raises `InfrastructureError` if the machine spoils every attempt, `EvaluatorError` if the task's driver cannot
+        be served, `ConfinementError` below the minimum of confinement, and whatever `task.judge` raises by mistake.
         """
         if self._owner != os.getpid():
             self._adopt()  # a copy made by fork must not speak through its original's sockets
@@ -115,7 +114,7 @@ class Evaluator:
         if key not in self._servers:
             if sys.platform != "linux" and self._minimum:
                 reasons = dict.fromkeys(self._minimum, "this is not Linux")
-                raise ConfinementError(_explained(self._minimum, reasons))
+                raise _unconfined(self._minimum, reasons)
             try:
                 server = ForkServerHandle(*key, layers=self._layers)
             except OSError as error:  # no memory, process or descriptor left for it
@@ -123,7 +122,7 @@ class Evaluator:
             lacking = [layer for layer in self._minimum if layer not in server.layers]
             if lacking:
                 server.close()
-                raise ConfinementError(_explained(lacking, server.missing))
+                raise _unconfined(lacking, server.missing)
             self._servers[key] = server
         return self._servers[key]
 
@@ -153,30 +152,17 @@ class Evaluator:
             raise InfrastructureError("the machine is too busy: an evaluation mostly waited for a core")
         if isinstance(outcome, ChannelClosed):
             outcome = failure_from_exit(ended, task.limits, server.resident_bytes)
+        peak_mb = ended.peak_bytes / 2**20
+        cost = {"wall_s": wall_s, "cpu_s": ended.cpu_s, "peak_memory_mb": peak_mb, "layers": server.layers}
         if isinstance(outcome, CandidateError):
             detail = sanitise(outcome.text, task.limits.error_chars)
-            evaluation = Evaluation(outcome.status, None, detail)
-        else:
-            evaluation = Evaluation(
-                Status.OK,
-                float(outcome.score),
-                metrics=outcome.metrics,
-                diagnosis=outcome.diagnosis,
-                traces=outcome.traces,
-            )
-        peak_mb = ended.peak_bytes / 2**20
-        return replace(
-            evaluation, wall_s=wall_s, cpu_s=ended.cpu_s, peak_memory_mb=peak_mb, layers=server.layers
-        )
+            return Evaluation(outcome.status, None, detail, **cost)
+        parts = {name: getattr(outcome, name) for name in ("metrics", "diagnosis", "traces")}
+        return Evaluation(Status.OK, float(outcome.score), **parts, **cost)
 
 
 class ConfinedEvaluator(Evaluator):
-    """Programs run under every confinement layer that Linux gives; fewer than the minimum is an error.
-
-    Example:
-        with ConfinedEvaluator() as evaluator:
-            evaluation = evaluator.evaluate(program, task)
-    """
+    """Programs run under every confinement layer that Linux gives; fewer than the minimum is an error."""
 
     def __init__(self, minimum_layers: Sequence[str] = DEFAULT_MINIMUM) -> None:
         """Raises `ValueError` for an unknown layer."""
@@ -185,10 +171,9 @@ class ConfinedEvaluator(Evaluator):
 
 
 class UnconfinedEvaluator(Evaluator):
-    """Programs run in a process of their own with nothing but resource limits around them.
+    """Programs run in a process of their own with nothing but resource limits: for programs you trust.
 
-    They can read, make and delete files and use the network: for programs you trust, or inside a confinement
-    of your own. Hidden state still stays in the trusted process.
+    They can read, make and delete files and use the network. Hidden state still stays in the trusted process.
     """
 
     def __init__(self) -> None:
@@ -196,11 +181,7 @@ class UnconfinedEvaluator(Evaluator):
 
 
 def make_evaluator(confinement: str | Sequence[str]) -> Evaluator:
-    """An evaluator by the keyword that environments and pools take.
-
-    `default`: the layers that Linux gives without root; `unconfined`: none; or the names of the layers that
-    must hold. Raises as the evaluators do.
-    """
+    """An evaluator by keyword: `default`, `unconfined`, or the layers that must hold. Raises ValueError for others."""
     check_confinement(confinement)
     if confinement == "unconfined":
         return UnconfinedEvaluator()
@@ -212,10 +193,9 @@ _sharing = threading.Lock()
 
 
 def shared_evaluator(confinement: str | Sequence[str]) -> Evaluator:
-    """The evaluator of all environments of this process that ask for the same confinement.
+    """The evaluator of all environments of this process with the same confinement; it ends when nobody refers to it.
 
-    A fork server holds an interpreter with numpy, for Burgers also torch (300 MB, seconds to start): eight environments
-    in one `SyncVectorEnv` need one, not eight. Evaluations take turns; the processes end when nobody refers to it.
+    A fork server with torch takes 300 MB and seconds to start: eight environments in one `SyncVectorEnv` share one.
     """
     key = confinement if isinstance(confinement, str) else tuple(confinement)
     with _sharing:
@@ -240,12 +220,11 @@ def lack(layer: str, reasons: Mapping[str, str]) -> str:
     return f"{reasons.get(layer, 'it was put on, but does not hold')}. To fix: {REMEDIES[layer]}."
 
 
-def _explained(lacking: Sequence[str], reasons: Mapping[str, str]) -> str:
-    """The error text for layers that are required and not there."""
+def _unconfined(lacking: Sequence[str], reasons: Mapping[str, str]) -> ConfinementError:
     lines = [f"this machine does not give the required confinement layers {', '.join(lacking)}:"]
     lines += [f"- {layer}: {lack(layer, reasons)}" for layer in lacking]
     lines.append("`python -m atlas_gym doctor` lists what there is. " + UNCONFINED_HINT)
-    return "\n".join(lines)
+    return ConfinementError("\n".join(lines))
 
 
 def encode(program: str, limits: Limits) -> tuple[bytes, str]:
@@ -261,7 +240,7 @@ def encode(program: str, limits: Limits) -> tuple[bytes, str]:
 
 
 def _judge(channel: Channel, task: Task) -> Judgement | CandidateError | ChannelClosed:
-    """Let the task judge the worker's program; `ChannelClosed` if the worker ended in the middle."""
+    """The task's judgement; a `CandidateError`, or `ChannelClosed` if the worker ended in the middle."""
     try:
         judgement = task.judge(channel)
         if not math.isfinite(judgement.score):

@@ -1,8 +1,7 @@
 """Many evaluations at a time: a pool whose threads each keep one evaluator and feed it from a common queue.
 
-An evaluator is a process of this machine (`processes`) or an actor of a Ray cluster (`ray`). The
-caller's process only queues and collects: it runs no program, and its interpreter lock is never inside a step loop.
-Evaluators can vanish or fall silent at any moment. For all of them:
+An evaluator is a process of this machine (`processes`) or an actor of a Ray cluster (`ray`), which can vanish or fall
+silent at any moment. The caller's process only queues and collects.
 
 * A program that hangs holds one evaluator, until its own limit, and no other.
 * A program whose evaluator was lost goes back to the front of the queue before the replacement is started. After
@@ -49,7 +48,7 @@ class Lost(Exception):
 
 
 class RemoteEvaluator(Protocol):
-    """One evaluator elsewhere, as a pool's thread sees it."""
+    """One evaluator elsewhere: a process (`processes`) or an actor (`ray`)."""
 
     def ready(self, wait_s: float) -> None:
         """Wait until it is up. Raises `Lost`, or `EvaluatorError` if it can never be of use."""
@@ -64,61 +63,35 @@ class RemoteEvaluator(Protocol):
         """`stop`, and wait until it has ended with everything it started, where that can be seen from here."""
 
 
-@dataclass(frozen=True)
-class PoolStatistics:
-    """What became of the programs of a pool so far."""
-
-    evaluated: int = 0
-    """Evaluations, whatever their status."""
-    retried: int = 0
-    """Attempts that the machine spoiled and that were made again."""
-    failed: int = 0
-    """Programs that the machine failed in every attempt: their futures hold an `InfrastructureError`."""
-
-
 class Pool:
     """Evaluates many programs at a time; a context manager."""
 
     def __init__(
-        self,
-        launches: Sequence[Callable[[], RemoteEvaluator]],
-        *,
-        afterwards: Callable[[], None] | None = None,
+        self, launches: Sequence[Callable[[], RemoteEvaluator]], afterwards: Callable[[], None] | None = None
     ) -> None:
-        """Start the evaluators; they come up in the background.
-
-        Args:
-            launches: How to start each of them (>= 1); returns at once, before it is up.
-            afterwards: Called once everything is closed.
-        """
+        """Start an evaluator by each of `launches`, in the background; `afterwards` is called once all are closed."""
         if not launches:
             raise ValueError("a pool needs at least one worker")
         self._owner = os.getpid()
-        self._crew = _Crew()  # its threads hold no pool, so one that is forgotten closes itself
+        self._crew = _Crew(len(launches))  # its threads hold no pool, so one that is forgotten closes itself
         self._close = weakref.finalize(self, self._crew.close, self._owner, afterwards)
         try:
-            self._crew.start(launches)
+            for number, launch in enumerate(launches):
+                self._crew.start(number, launch)
         except BaseException:  # no thread to be had, or Ctrl-C: those that run would go on
             self.close()
             raise
 
-    @property
-    def statistics(self) -> PoolStatistics:
-        """What became of the programs so far."""
-        return self._crew.statistics
-
     def submit(self, program: str, task: Task) -> "Future[Evaluation]":
         """Queue one program; the future holds its evaluation, or the exception of a failed evaluator.
 
-        The exception is an `InfrastructureError` if the machine failed in every attempt: then the program has
-        no score and must get no reward. Raises RuntimeError if the pool is closed, or was made by a process that
-        this one is a fork of.
+        After an `InfrastructureError`, a failure of the machine in every attempt, the program must get no reward.
+        Raises RuntimeError if the pool is closed, or was made by a process that this one is a fork of.
         """
         if os.getpid() != self._owner:
             raise RuntimeError("a pool cannot be used in a fork of the process that made it")
         source, unfit = encode(program, task.limits)
         future: Future[Evaluation] = Future()
-        future.add_done_callback(self._crew.count)
         self._crew.put(_Work(source.decode(), task, future), at_once=bool(unfit))
         if unfit:  # what is no text need not be something that can travel
             future.set_result(Evaluation(Status.INVALID, None, unfit))
@@ -163,46 +136,30 @@ class _Work:
 class _Crew:
     """A pool's threads, their evaluators and the queue."""
 
-    def __init__(self) -> None:
-        self.statistics = PoolStatistics()
+    def __init__(self, size: int) -> None:
         self._changed = threading.Condition()
         self._closed = False
         self._waiting: deque[_Work] = deque()
         self._remotes: dict[int, RemoteEvaluator] = {}
         self._down: set[int] = set()
         self._threads: list[threading.Thread] = []
-        self._size = 0
+        self._size = size
 
-    def start(self, launches: Sequence[Callable[[], RemoteEvaluator]]) -> None:
-        """Start a thread for every evaluator."""
-        self._size = len(launches)
-        for number, launch in enumerate(launches):
-            name = f"atlas-gym-evaluator-{number}"
-            thread = threading.Thread(target=self._serve, args=(number, launch), name=name, daemon=True)
-            thread.start()
-            self._threads.append(thread)
+    def start(self, number: int, launch: Callable[[], RemoteEvaluator]) -> None:
+        """Start the thread of an evaluator."""
+        name = f"atlas-gym-evaluator-{number}"
+        thread = threading.Thread(target=self._serve, args=(number, launch), name=name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
 
     def put(self, work: _Work, at_once: bool) -> None:
-        """Queue new work, unless it is settled `at_once`. Raises RuntimeError if the pool is closed."""
+        """Queue work, unless it is settled `at_once`. Raises RuntimeError if the pool is closed."""
         with self._changed:
             if self._closed:
                 raise RuntimeError("the pool is closed")
             if not at_once:
                 self._waiting.append(work)
                 self._changed.notify_all()  # one alone could be a thread that pauses
-
-    def count(self, future: "Future[Evaluation]") -> None:
-        """Note what became of a program, in whatever thread it is settled."""
-        if future.cancelled():
-            return
-        error = future.exception()
-        with self._changed:
-            now = self.statistics
-            if error is None:
-                retried = now.retried + future.result().retries
-                self.statistics = PoolStatistics(now.evaluated + 1, retried, now.failed)
-            elif isinstance(error, InfrastructureError):
-                self.statistics = PoolStatistics(now.evaluated, now.retried, now.failed + 1)
 
     def close(self, owner: int, afterwards: Callable[[], None] | None) -> None:
         """End everything; in a fork of the owner nothing."""
@@ -223,10 +180,9 @@ class _Crew:
             afterwards()
 
     def _serve(self, number: int, launch: Callable[[], RemoteEvaluator]) -> None:
-        """What a thread does: bring an evaluator up and feed it; when it is lost, the next one."""
-        signal.pthread_sigmask(
-            signal.SIG_BLOCK, {signal.SIGPIPE}
-        )  # one that hung up is lost, whatever it does
+        """Bring an evaluator up and feed it; when it is lost, the next one. A thread runs this."""
+        # One that hung up is lost, whatever the process does about SIGPIPE.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPIPE})
         failures = 0
         while not self._closed:
             try:

@@ -1,7 +1,4 @@
-"""A pool of evaluator processes on this machine, one to a core, and the messages to and from trusted processes.
-
-The process's own side is `server`; both ends of the socket between them are trusted, and no worker has either.
-"""
+"""A pool of evaluator processes on this machine, one to a core; what they run is `server`."""
 
 import contextlib
 import json
@@ -37,8 +34,7 @@ class EvaluatorPool(Pool):
         """Start the evaluator processes; they import in the background.
 
         Args:
-            workers: Evaluations at a time (>= 1). Each keeps to one core: with one for every core to its own, otherwise
-                to one where the fewest others of this machine are.
+            workers: Evaluations at a time (>= 1), each on one core (see `server.own_core`).
             confinement: As for `make_evaluator`; whether the machine gives it shows at the first evaluation.
         """
         check_confinement(confinement)
@@ -51,13 +47,7 @@ class EvaluatorPool(Pool):
 
 
 class EvaluatorProcess:
-    """A `RemoteEvaluator`. `subprocess` lets it work in the daemonic processes of `multiprocessing`, too.
-
-    Args:
-        confinement: As for `make_evaluator`.
-        number: Its number in its pool, from 0.
-        workers: How many the pool has.
-    """
+    """Evaluator `number` of a pool's `workers`. `subprocess` works in daemonic processes of `multiprocessing`, too."""
 
     def __init__(self, confinement: str | Sequence[str], number: int, workers: int) -> None:
         kind = confinement if isinstance(confinement, str) else list(confinement)
@@ -122,7 +112,7 @@ def start_beside(
 
 
 def outcome_of(answered: bytes) -> Evaluation:
-    """What a trusted evaluator answered, see `server.answer`: an evaluation, or the exception that is raised."""
+    """The evaluation in an answer of `server.answer`; raises the exception in it."""
     outcome: Evaluation | EvaluatorError = pickle.loads(answered)
     if isinstance(outcome, Evaluation):
         return outcome
@@ -135,7 +125,7 @@ def send_frame(connection: socket.socket, message: bytes) -> None:
 
 
 def receive_frame(connection: socket.socket) -> bytes:
-    """Receive one message. Raises `OSError`, in particular if the other end closed, died or broke off."""
+    """Receive one message. Raises `OSError`, also if the other end is gone."""
     data, head = bytearray(_LENGTH.size), True
     while True:
         view, got = memoryview(data), 0

@@ -5,20 +5,17 @@
       queue ──── thread per actor ───────▶ fork server             fork server
                                              confined workers        confined workers
 
-For a user this is `EvaluatorPool` with other arguments: the same statuses, the same scores. What it adds is
-other machines: a node, an actor or an answer that is lost costs only the time of the work it had (see `pool`).
-What ends the driver ends the actors, and with each its fork server and workers; a run on top continues from its
-store. Losing the cluster's head node counts as losing the driver. Workers have no way to Ray: no sockets, no files,
-no environment of the actor's.
+A lost node, actor or answer costs only the time of the work it had (see `pool`). What ends the driver, or the
+cluster's head node, ends the actors, and with each its fork server and workers. Workers have no way to Ray: no
+sockets, no files, no environment of the actor's.
 
-Scores are the same on every node because the actors draw hidden streams under the driver's secret. It travels in
-a call to each actor and lives in that process only. Programs, tasks and evaluations travel as bytes, which keeps
-Ray's serialiser (it would share arrays with its object store) out of it. Ray itself neither encrypts nor
-authenticates by default: keep the cluster's ports to yourself, or set up Ray's TLS and token authentication.
+Actors draw hidden streams under the driver's secret, so scores are the same on every node; it travels in a call to
+each actor and lives in that process only. Everything travels as bytes, because Ray's serialiser would share arrays
+with its object store. Ray by default neither encrypts nor authenticates: keep the cluster's ports to yourself, or set
+up its TLS and token authentication.
 
-Every node needs this package in the same version (checked) and, for programs that time out narrowly, similar
-speed: limits are counted on the node. Start the nodes with RAY_worker_niceness=0 (`ray start` passes it on):
-evaluations are the node's purpose, and Ray would run them at niceness 15. Needs the extra `ray`.
+Every node needs this package in the same version (checked) and similar speed: limits are counted on the node. Start
+the nodes with RAY_worker_niceness=0, for Ray would run evaluations at niceness 15. Needs the extra `ray`.
 """
 
 import contextlib
@@ -28,6 +25,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -46,11 +44,10 @@ from atlas_gym.sandbox.confinement import refuse_debuggers
 _LOCAL_STORE_BYTES = 100 * 2**20
 """Object store of a cluster started here; evaluations are small and hardly use it."""
 _LOCAL_ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0", "PYTHONSAFEPATH": "1"}
-"""For a cluster that is started here: nobody is told of it, and evaluators run at this process's priority: at Ray's
-default niceness a step of a conversation waits whole time slices for whatever else uses the core. Its Python puts
-nothing before its own standard library."""
+"""For a cluster that is started here: nobody is told of it; evaluators run at this process's priority, for at Ray's
+niceness a step waits whole time slices; Python puts nothing before its own standard library."""
 _STARTS = 3
-"""Attempts at starting a cluster here."""
+"""Attempts at starting a cluster here: Ray gives one half a minute, too little on a busy machine."""
 
 
 class RayEvaluatorPool(Pool):
@@ -62,11 +59,7 @@ class RayEvaluatorPool(Pool):
     """
 
     def __init__(
-        self,
-        workers: int = 2,
-        *,
-        address: str = "",
-        confinement: str | Sequence[str] = "default",
+        self, workers: int = 2, *, address: str = "", confinement: str | Sequence[str] = "default"
     ) -> None:
         """Ask for the actors; they come up in the background.
 
@@ -87,14 +80,12 @@ class RayEvaluatorPool(Pool):
         check_confinement(confinement)
         ray, secret = require("ray", "ray"), secret_in_force()
         ours = _connect(ray, address, workers)
-        super().__init__(
-            [lambda: RayEvaluator(ray, secret, confinement)] * workers,
-            afterwards=ray.shutdown if ours else None,
-        )
+        launch = partial(RayEvaluator, ray, secret, confinement)
+        super().__init__([launch] * workers, ray.shutdown if ours else None)
 
 
 class NodeEvaluator:
-    """The actor: the trusted side of evaluations on one node; fork server and workers are its children there."""
+    """The actor: an evaluator on one node, with its fork server and workers as children."""
 
     def __init__(self) -> None:
         self._evaluator: Evaluator | None = None
@@ -118,13 +109,7 @@ class NodeEvaluator:
 
 
 class RayEvaluator:
-    """The driver's handle on one actor, a `RemoteEvaluator`.
-
-    Args:
-        ray: the module.
-        secret: of the hidden streams.
-        confinement: as for `make_evaluator`.
-    """
+    """The driver's handle on one actor; `secret` is that of the hidden streams."""
 
     def __init__(self, ray: ModuleType, secret: str, confinement: str | Sequence[str]) -> None:
         self._ray = ray
@@ -136,7 +121,7 @@ class RayEvaluator:
         self._confinement = confinement
 
     def ready(self, wait_s: float) -> None:
-        """See `RemoteEvaluator`. A package of another version is refused: it may score otherwise."""
+        """See `RemoteEvaluator`. Another version of the package is refused: it may score otherwise."""
         version = self._get(self._actor.prepare, (self._secret, self._confinement), wait_s)
         if version != __version__:
             raise EvaluatorError(f"the node has atlas-gym {version}, this process {__version__}")
@@ -170,35 +155,29 @@ def _connect(ray: ModuleType, address: str, workers: int) -> bool:
     """Connect to the cluster; whether that began here and is to end with the pool."""
     if ray.is_initialized():
         return False
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    options: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": "ERROR"}
+    own: dict[str, str] = {}
+    if not address:
+        options |= {"address": "local", "include_dashboard": False}
+        options |= {"num_cpus": workers, "object_store_memory": _LOCAL_STORE_BYTES}
+        own = {name: value for name, value in _LOCAL_ENVIRONMENT.items() if name not in os.environ}
     # Ray takes over the signal; whoever set a handler (a run that stops gently) keeps theirs.
     in_main = threading.current_thread() is threading.main_thread()
     handler = signal.getsignal(signal.SIGTERM) if in_main else None
-    try:
-        if address:
-            ray.init(address=address, **quiet)
-        else:
-            _start_cluster(ray, workers, quiet)
-    finally:
-        if in_main:
-            signal.signal(signal.SIGTERM, handler)
-    return True
-
-
-def _start_cluster(ray: ModuleType, workers: int, options: dict[str, Any]) -> None:
-    """Start a cluster here, in several attempts: Ray gives one half a minute, too little on a busy machine."""
-    own = {name: value for name, value in _LOCAL_ENVIRONMENT.items() if name not in os.environ}
     os.environ.update(own)  # for the processes that Ray starts now, not for what the caller starts later
-    size = {"num_cpus": workers, "object_store_memory": _LOCAL_STORE_BYTES}
     try:
-        for attempt in range(_STARTS):
+        for _ in range(_STARTS):
             try:
-                ray.init(address="local", include_dashboard=False, **size, **options)
-                return
-            except Exception as error:  # Ray raises whatever its processes died of; the last one is passed on
+                ray.init(**options)
+                return True
+            except Exception as error:  # Ray raises whatever its processes died of
+                if address:
+                    raise
                 ray.shutdown()
-                if attempt == _STARTS - 1:
-                    raise ConnectionError(f"no Ray cluster could be started here: {error}") from error
+                failure = error
+        raise ConnectionError(f"no Ray cluster could be started here: {failure}") from failure
     finally:
         for name in own:
             del os.environ[name]
+        if in_main:
+            signal.signal(signal.SIGTERM, handler)

@@ -1,8 +1,7 @@
-"""What an evaluation is bounded by and what comes out of it.
+"""Limits and outcomes of evaluations.
 
-`Judgement` is what a task makes of a program that played by the rules; only trusted code builds one.
-`Evaluation` is what an evaluator returns for *every* program: exactly one `Status`, a score only when
-that status is `ok`, and what the run cost.
+An `Evaluation` is returned for *every* program: exactly one `Status`, a score only if that is `ok`, and what the run
+cost. It holds the `Judgement` that the task's trusted side passed on a program that played to the end.
 """
 
 from collections.abc import Mapping
@@ -49,9 +48,9 @@ class EvaluatorError(RuntimeError):
 
 
 class InfrastructureError(EvaluatorError):
-    """The machine failed an evaluation: a process did not start, was killed from outside, or got no core.
+    """The machine failed an evaluation in several attempts: a process did not start, was killed, or got no core.
 
-    The program has no score and must get no reward. Evaluators and pools raise it when several attempts have failed.
+    The program has no score and must get no reward.
     """
 
 
@@ -69,17 +68,15 @@ class Limits:
     """What one evaluation may use. The clock starts when the program is handed to its worker."""
 
     wall_s: float = 10.0
-    """Seconds of wall-clock time, the trusted side's own work included, waiting for a busy machine's cores not
-    (> 0); see `workers`."""
+    """Seconds of wall-clock time (> 0), with the trusted side's work, without waiting for a core; see `workers`."""
     cpu_s: float = 10.0
     """Seconds of CPU time of the worker (> 0); the kernel counts whole seconds, so this is rounded up."""
     memory_mb: int = 512
-    """Address space in MiB that the program may take beyond the interpreter with its libraries (> 0)."""
+    """Address space in MiB beyond the interpreter with its libraries (> 0)."""
     source_chars: int = 65536
     """Longest accepted program, in characters (> 0)."""
     error_chars: int = 500
-    """Longest error text that is kept, in characters (> 0): the program's line and what it raised, no more than a
-    prompt needs."""
+    """Longest error text that is kept, in characters (> 0)."""
 
     def __post_init__(self) -> None:
         for bound in fields(self):
@@ -91,10 +88,7 @@ class Limits:
 
 
 def limits_from(given: "Limits | Mapping[str, Any] | None", default: Limits) -> Limits:
-    """The limits that an environment was given: some, none, or the fields that differ from its default.
-
-    The last is what an `EnvSpec` that went through JSON holds. Raises TypeError for anything else.
-    """
+    """The limits given to an environment: all, none, or those that differ from its default. Raises TypeError."""
     if given is None or isinstance(given, Limits):
         return given or default
     if not isinstance(given, Mapping):

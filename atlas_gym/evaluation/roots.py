@@ -8,7 +8,6 @@ import contextlib
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from atlas_gym.hidden_streams import SecretError, secret_path
 from atlas_gym.sandbox.imports import PACKAGES
 
 _DEVICES = ("/etc/ld.so.cache", "/dev/null", "/dev/urandom")
-_LIBRARY_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
+_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
 _THIS_PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -25,7 +24,23 @@ def read_roots() -> list[str]:
 
     Raises `RuntimeError` if the secret of the hidden streams, or this package, would be among them.
     """
-    candidates = {*_DEVICES, *_standard_library(), *_installed(), *_shared_libraries()}
+    candidates = set(_DEVICES)
+    for name in ("stdlib", "platstdlib"):
+        folder = sysconfig.get_path(name)
+        if os.path.isdir(folder):
+            candidates |= {e.path for e in os.scandir(folder) if not e.name.endswith("-packages")}
+    for name in PACKAGES:
+        spec = find_spec(name)
+        if spec is not None and spec.origin is not None:
+            place = Path(spec.origin)
+            candidates.add(str(place.parent if spec.submodule_search_locations else place))
+            if spec.submodule_search_locations:
+                candidates.add(str(place.parents[1] / f"{name}.libs"))  # shared objects that came with it
+    # Files, not their folders, in which packages may lie: what the standard library's extension modules link to.
+    triplet = sysconfig.get_config_var("MULTIARCH") or ""
+    for folder in {*_LIBRARIES, *(f"{folder}/{triplet}" for folder in _LIBRARIES), f"{sys.base_prefix}/lib"}:
+        if os.path.isdir(folder):
+            candidates |= {e.path for e in os.scandir(folder) if ".so" in e.name and e.is_file()}
     roots = sorted({os.path.realpath(c) for c in candidates if os.path.exists(c)})
     hidden = [(_THIS_PACKAGE, "this package")]
     with contextlib.suppress(SecretError):  # a user without a home folder has the secret in a variable
@@ -37,30 +52,3 @@ def read_roots() -> list[str]:
                 f"{what}, {private}, lies below {exposing[0]}, which programs may read: move it"
             )
     return roots
-
-
-def _standard_library() -> Iterator[str]:
-    for name in ("stdlib", "platstdlib"):
-        folder = sysconfig.get_path(name)
-        if os.path.isdir(folder):
-            yield from (e.path for e in os.scandir(folder) if not e.name.endswith("-packages"))
-
-
-def _installed() -> Iterator[str]:
-    """The libraries' folders, and those with the shared objects that came with them."""
-    for name in PACKAGES:
-        spec = find_spec(name)
-        if spec is not None and spec.origin is not None:
-            place = Path(spec.origin)
-            yield str(place.parent if spec.submodule_search_locations else place)
-            if spec.submodule_search_locations:
-                yield str(place.parents[1] / f"{name}.libs")
-
-
-def _shared_libraries() -> Iterator[str]:
-    """What extension modules of the standard library link to; files, since packages may lie beside them."""
-    triplet = sysconfig.get_config_var("MULTIARCH") or ""
-    folders = {*_LIBRARY_FOLDERS, *(f"{folder}/{triplet}" for folder in _LIBRARY_FOLDERS)}
-    for folder in sorted({*folders, f"{sys.base_prefix}/lib"}):
-        if os.path.isdir(folder):
-            yield from (e.path for e in os.scandir(folder) if ".so" in e.name and e.is_file())

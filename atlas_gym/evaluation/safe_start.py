@@ -14,9 +14,7 @@ import os
 import runpy
 import sys
 import sysconfig
-from collections.abc import Iterator, Sequence
-
-_VARIABLE = "PYTHONSAFEPATH"
+from collections.abc import Sequence
 
 
 def safe_command(module: str, *arguments: str) -> list[str]:
@@ -25,46 +23,28 @@ def safe_command(module: str, *arguments: str) -> list[str]:
 
 
 def safe_script(module: str, *arguments: str) -> list[str]:
-    """The same without the interpreter, for launchers that bring their own."""
-    return [__file__, json.dumps(list(_absolute(sys.path))), module, *arguments]
-
-
-def _absolute(paths: Sequence[str]) -> Iterator[str]:
-    """Without those below a working directory that has been deleted: nothing can be imported from there."""
-    for path in paths:
-        with contextlib.suppress(FileNotFoundError):
-            yield os.path.abspath(path)
+    """`safe_command` without the interpreter, for launchers that bring their own."""
+    paths = []
+    for path in sys.path:
+        with contextlib.suppress(FileNotFoundError):  # below a working directory that has been deleted
+            paths.append(os.path.abspath(path))
+    return [__file__, json.dumps(paths), module, *arguments]
 
 
 def safe_environment() -> dict[str, str]:
-    """This process's environment, such that Python puts nothing before its own library."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {_VARIABLE: "1"}
-
-
-@contextlib.contextmanager
-def safe_children() -> Iterator[None]:
-    """For libraries that start interpreters of their own, such as `multiprocessing`, in the block."""
-    before = os.environ.get(_VARIABLE)
-    os.environ[_VARIABLE] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_VARIABLE]
-        else:
-            os.environ[_VARIABLE] = before
+    """This process's environment, in which Python puts nothing before its own library."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {
+        "PYTHONSAFEPATH": "1"
+    }
 
 
 def standard_library_first(paths: Sequence[str]) -> list[str]:
     """`paths` without repetitions, the standard library's own folders before all others."""
-    return list(dict.fromkeys(sorted(paths, key=lambda path: not _is_standard(path))))
-
-
-def _is_standard(path: str) -> bool:
     folders = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
     folders |= {os.path.join(folder, "lib-dynload") for folder in folders}
-    return (
-        path in folders or os.path.basename(path) == f"python{sys.version_info[0]}{sys.version_info[1]}.zip"
+    archive = f"python{sys.version_info[0]}{sys.version_info[1]}.zip"
+    return list(
+        dict.fromkeys(sorted(paths, key=lambda p: p not in folders and os.path.basename(p) != archive))
     )
 
 

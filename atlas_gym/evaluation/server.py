@@ -1,11 +1,9 @@
 """An evaluator behind messages: pickled programs and tasks in, pickled evaluations out.
 
-`python -m atlas_gym.evaluation.server SOCKET_FD PARENT_PID CONFINEMENT NUMBER WORKERS` is the trusted process behind
-one evaluator of an `EvaluatorPool`. It holds hidden state, clocks and scores, and runs one evaluation after the other
-in its own `ConfinedEvaluator`, on one core together with its fork server and workers. It ends when the pool says so
-or hangs up, and is killed with the pool's process.
-
-Both ends of a message are trusted; no worker has either, and nothing of a worker's is unpickled.
+`python -m atlas_gym.evaluation.server SOCKET_FD PARENT_PID CONFINEMENT NUMBER WORKERS` is the trusted process of an
+`EvaluatorPool` that runs one evaluation after the other, on one core with its fork server and workers. It ends when
+the pool hangs up, and is killed with the pool's process. Both ends of a message are trusted; nothing of a worker's is
+unpickled.
 """
 
 import contextlib
@@ -36,7 +34,7 @@ _CROWD = 100
 
 
 def answer(evaluator: Evaluator, message: bytes) -> bytes:
-    """The pickled evaluation of a pickled program and task, or the exception that the caller of the pool is to see."""
+    """The pickled evaluation of a pickled program and task, or the pickled exception for the pool's caller."""
     outcome: Evaluation | EvaluatorError
     try:
         program, task = pickle.loads(message)
@@ -58,8 +56,8 @@ def answer(evaluator: Evaluator, message: bytes) -> bytes:
 def computing_at_most(seconds: float) -> Iterator[None]:
     """End the block by a `TimeoutError` where it is, once this process has computed for so long in it.
 
-    What workers compute does not count, nor does waiting. For processes that have no other use for `ITIMER_PROF`;
-    outside the main thread, where no signal arrives, nothing is ended.
+    What workers compute does not count, nor does waiting. Uses `ITIMER_PROF`; outside the main thread, where no signal
+    arrives, nothing is ended.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -83,11 +81,9 @@ def computing_at_most(seconds: float) -> Iterator[None]:
 def own_core(number: int, workers: int) -> Iterator[None]:
     """Keep this process to a core for the block: to one that the fewest evaluators of this machine have.
 
-    Runs side by side would otherwise all begin at the first core. What tells the others is the name of a bound
-    abstract socket, a name for each core and each evaluator on it; the kernel frees it with the process.
-
-    This is evaluator `number` of `workers`. A pool with one for every core has one on each, whoever else is there: they
-    may be idle.
+    Evaluators of other runs find out by the name of a bound abstract socket, one for each core and evaluator on it,
+    which the kernel frees with the process. This is evaluator `number` of `workers`: a pool with one for every core has
+    one on each, whoever else is there.
     """
     cores = usable_cores()
     if cores and number < workers - workers % len(cores):

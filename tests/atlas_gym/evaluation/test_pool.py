@@ -1,4 +1,4 @@
-"""The pool: order, isolation of jobs from each other, survival, and that nothing is left behind."""
+"""The pool of processes: order, isolation of programs from each other, survival, and that nothing is left behind."""
 
 import contextlib
 import gc
@@ -16,18 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from atlas_gym.evaluation import EvaluatorError, EvaluatorPool, InfrastructureError, Limits, server
-from atlas_gym.evaluation.result import ATTEMPTS
-from tests.atlas_gym.evaluation.processes import alive, cpu_s, descendants, die_out, open_descriptors
-from tests.atlas_gym.evaluation.toy import (
-    HONEST,
-    LAZY,
-    LeavingTask,
-    LethalTask,
-    MistakenTask,
-    ToyTask,
-    play_bare,
-)
+from atlas_gym.evaluation import EvaluatorError, EvaluatorPool, Limits, server
+from tests.atlas_gym.evaluation.processes import alive, descendants, die_out, open_descriptors
+from tests.atlas_gym.evaluation.toy import HONEST, LAZY, LeavingTask, MistakenTask, ToyTask, play_bare
 
 TASK = ToyTask(limits=Limits(wall_s=2.0, cpu_s=5.0))
 ENDLESS = "while True: pass"
@@ -39,24 +30,18 @@ def shared_pool():
         yield pool
 
 
-def test_results_keep_the_order_of_the_programs(shared_pool):
+def processes_of(pool):
+    """Process ids of the evaluators and of all below them."""
+    evaluators = {remote.pid for remote in pool._crew._remotes.values()}
+    return evaluators.union(*map(descendants, evaluators))
+
+
+def test_results_keep_the_order_and_an_endless_program_holds_one_evaluator_only(shared_pool):
+    endless = shared_pool.submit(ENDLESS, replace(TASK, limits=Limits(wall_s=4.0, cpu_s=30.0)))
     programs = [f"def guess(hint, t): return {k}.0 * hint" for k in range(12)]
     scores = [evaluation.score for evaluation in shared_pool.map(programs, TASK)]
     assert scores == [play_bare(program, TASK) for program in programs]
-
-
-def test_every_status_comes_through(shared_pool):
-    programs = [
-        HONEST,
-        "def (",
-        "1 / 0",
-        ENDLESS,
-        "bytearray(1 << 30)",
-        "open('/etc/passwd')",
-        "import os\nos._exit(0)",
-    ]
-    statuses = [evaluation.status.value for evaluation in shared_pool.map(programs, TASK)]
-    assert statuses == ["ok", "invalid", "error", "timeout", "memory", "violation", "crashed"]
+    assert endless.result().status == "timeout"
 
 
 @pytest.fixture
@@ -85,75 +70,21 @@ def test_a_pool_with_one_for_each_core_leaves_none_to_others_that_may_be_idle(ke
     assert kept[1:] == [{3}, {5}, {5 - 2 * core}]
 
 
-def test_an_endless_program_holds_one_evaluator_only(shared_pool):
-    endless = shared_pool.submit(ENDLESS, replace(TASK, limits=Limits(wall_s=30.0, cpu_s=30.0)))
-    assert all(evaluation.ok for evaluation in shared_pool.map([HONEST] * 10, TASK))
-    assert not endless.done()
-    killed = set()
-    while not endless.done():
-        killed |= kill_busy_workers(shared_pool)
-        time.sleep(0.02)
-    assert len(killed) == ATTEMPTS
-    with pytest.raises(InfrastructureError, match="killed from outside"):
-        endless.result()
-
-
-def kill_busy_workers(pool):
-    """Kill, as a machine without memory would, the workers in which an endless program runs by now."""
-    workers = {w for process in processes(pool) for server in children(process) for w in children(server)}
-    busy = {worker for worker in alive(workers) if cpu_s(worker) > 0.3}
-    for worker in busy:
-        with contextlib.suppress(ProcessLookupError):  # killed a moment ago
-            os.kill(worker, signal.SIGKILL)
-    return busy
-
-
-def processes(pool):
-    """Process ids of the evaluators."""
-    return [remote.pid for remote in pool._crew._remotes.values()]
-
-
-def everything_of(pool):
-    direct = set(processes(pool))
-    return direct.union(*map(descendants, direct))
-
-
-def children(pid):
-    below = descendants(pid)
-    return {p for p in below if not any(p in descendants(q) for q in below)}
-
-
 def test_a_dead_evaluator_is_replaced_and_its_work_done_once():
     with EvaluatorPool(1) as pool:
         assert pool.evaluate(HONEST, TASK).ok
-        (before,) = processes(pool)
+        (before,) = pool._crew._remotes.values()
         futures = [pool.submit(program, TASK) for program in (HONEST, LAZY, HONEST)]
-        os.kill(before, signal.SIGKILL)
+        os.kill(before.pid, signal.SIGKILL)
         scores = [future.result().score for future in futures]
         assert scores == [play_bare(program, TASK) for program in (HONEST, LAZY, HONEST)]
-        assert processes(pool) != [before]
-        assert pool.statistics.retried <= 1  # none if it died between two jobs
-
-
-def test_work_that_loses_every_evaluator_has_no_evaluation(shared_pool):
-    before = shared_pool.statistics
-    with pytest.raises(
-        InfrastructureError, match=r"3 evaluators were lost, .* exit code -9.*The machine is to blame"
-    ):
-        shared_pool.evaluate(HONEST, LethalTask(limits=TASK.limits))
-    assert shared_pool.evaluate(HONEST, TASK).ok
-    after = shared_pool.statistics
-    assert (after.evaluated - before.evaluated, after.failed - before.failed) == (1, 1)
 
 
 def test_mistakes_of_a_task_reach_the_caller(shared_pool):
-    line = r"the task failed: ZeroDivisionError in toy.py, line \d+, return 1 / 0: division by zero\. If what"
-    with pytest.raises(EvaluatorError, match=line) as raised:
+    line = r"the task failed: ZeroDivisionError in toy.py, line \d+, return 1 / 0: division by zero\."
+    with pytest.raises(EvaluatorError, match=line):
         shared_pool.evaluate(HONEST, MistakenTask(limits=TASK.limits))
-    assert "\n" not in str(raised.value)
-    with pytest.raises(
-        EvaluatorError, match=r"the task failed: SystemExit in toy.py, .*raise SystemExit\(3\)"
-    ):
+    with pytest.raises(EvaluatorError, match="the task failed: SystemExit in toy"):
         shared_pool.evaluate(HONEST, LeavingTask(limits=TASK.limits))
     assert shared_pool.evaluate(HONEST, TASK).ok
 
@@ -163,47 +94,36 @@ def test_a_task_that_cannot_be_pickled_reaches_the_caller(shared_pool):
     class Local(ToyTask):
         extra: object = field(default_factory=lambda: lambda: 0)
 
-    with pytest.raises((AttributeError, TypeError, ImportError)) as caught:
+    with pytest.raises((AttributeError, TypeError, ImportError), match="ickle"):
         shared_pool.evaluate(HONEST, Local())
-    assert "ickle" in str(caught.value)
     assert shared_pool.evaluate(HONEST, TASK).ok
 
 
-def test_close_leaves_no_process_no_descriptor_and_no_thread():
+def test_close_breaks_off_what_runs_cancels_what_waits_and_leaves_nothing():
     descriptors, threads = open_descriptors(), threading.active_count()
-    pool = EvaluatorPool(2)
-    pool.map([HONEST, "1 / 0", "import os\nos._exit(1)", HONEST], TASK)
-    everything = everything_of(pool)
-    assert len(everything) >= 4  # two evaluators, each with a fork server
-    pool.close()
-    pool.close()
-    assert alive(everything) == set()
-    assert open_descriptors() == descriptors
-    assert threading.active_count() == threads
-    with pytest.raises(RuntimeError, match="closed"):
-        pool.submit(HONEST, TASK)
-
-
-def test_close_breaks_off_what_runs_and_cancels_what_waits():
     pool = EvaluatorPool(1)
-    pool.evaluate(HONEST, TASK)
+    pool.map([HONEST, "1 / 0", "import os\nos._exit(1)", HONEST], TASK)
     endless = replace(TASK, limits=Limits(wall_s=60.0, cpu_s=60.0))
     running, waiting = pool.submit(ENDLESS, endless), pool.submit(HONEST, TASK)
     while not running.running():
         time.sleep(0.01)
-    everything = everything_of(pool)
+    everything = processes_of(pool)
+    pool.close()
     pool.close()
     with pytest.raises(EvaluatorError, match="closed"):
         running.result()
     with pytest.raises(CancelledError):
         waiting.result()
+    with pytest.raises(RuntimeError, match="closed"):
+        pool.submit(HONEST, TASK)
     assert alive(everything) == set()
+    assert (open_descriptors(), threading.active_count()) == (descriptors, threads)
 
 
 def test_a_forgotten_pool_closes_itself():
     pool = EvaluatorPool(1)
     pool.evaluate(HONEST, TASK)
-    everything = everything_of(pool)
+    everything = processes_of(pool)
     del pool
     gc.collect()
     assert alive(everything) == set()
@@ -236,14 +156,13 @@ def test_nothing_survives_a_killed_owner():
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as owner:
         assert owner.stdout.readline() == b"ready\n"
         below = descendants(owner.pid)
-        command = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children(owner.pid)}
-        copy = {pid for pid, text in command.items() if b"evaluation.server" not in text}
+        command = {pid: Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") for pid in below}
+        copy = {pid for pid, words in command.items() if b"-c" in words}
         owner.kill()
         assert len(copy) == 1
         assert len(below - copy) >= 3  # two evaluators, at least one fork server
         assert die_out(below - copy)
-        for pid in copy:
-            os.kill(pid, signal.SIGKILL)
+        os.kill(*copy, signal.SIGKILL)
 
 
 def _evaluate_in_daemon(results):

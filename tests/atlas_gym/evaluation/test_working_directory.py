@@ -8,9 +8,7 @@ from importlib.util import find_spec
 import pytest
 
 import atlas_gym
-from atlas_gym.evaluation.safe_start import (
-    standard_library_first,
-)
+from atlas_gym.evaluation.safe_start import standard_library_first
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +33,6 @@ with EvaluatorPool(1) as pool:
 GRANDCHILD = (
     "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import hmac, random'], check=True)"
 )
-SPAWNED = """
-import sys
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
-from atlas_gym.evaluation.safe_start import safe_children
-with safe_children(), ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-    print(pool.submit(abs, -1).result())
-"""
 
 
 def run_among(shadows, *command):
@@ -57,11 +47,6 @@ def run_among(shadows, *command):
 def test_evaluators_fork_servers_and_workers_are_shadowed_by_nothing(shadows):
     done = run_among(shadows, POOL)
     assert (done.stdout, done.stderr) == ("ok\n", "")
-
-
-def test_spawned_processes_are_shadowed_by_nothing(shadows):
-    done = run_among(shadows, SPAWNED)
-    assert (done.stdout, done.stderr) == ("1\n", "")
 
 
 def test_started_modules_and_what_they_start_are_shadowed_by_nothing(shadows, tmp_path):

@@ -1,8 +1,6 @@
 """A task small enough to see through: the hidden number is three times the hint, give or take a little."""
 
 import math
-import os
-import signal
 import struct
 from dataclasses import dataclass, field
 
@@ -49,14 +47,6 @@ class ToyTask:
                 distance += abs(guess - number)
         metrics = {"steps": float(self.steps)}
         return Judgement(-distance / hints.size, metrics, "well guessed", {"hints": hints})
-
-
-@dataclass(frozen=True)
-class LethalTask(ToyTask):
-    """Kills its evaluator whenever it is judged."""
-
-    def judge(self, channel):
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @dataclass(frozen=True)
