@@ -15,7 +15,7 @@ that says why, which is no valid program.
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from textwrap import indent
 from typing import Any
 
@@ -50,15 +50,22 @@ class _Unusable(ValueError):
 def program_of(answer: str) -> str:
     """The program that an answer holds: the field of a JSON object, the last fenced block, or all of it."""
     if len(answer) > LONGEST_ANSWER:
-        return _refusal(f"the answer has {len(answer)} characters; {LONGEST_ANSWER} are read")
-    return _whole(_spoken(answer))
+        return f"# the answer has {len(answer)} characters; {LONGEST_ANSWER} are read\n"
+    text = strip_reasoning(answer.replace("\r\n", "\n"))
+    program = _object(text).get("program")
+    if isinstance(program, str):
+        text = _storable(program)
+    # A field that begins with no fence is the program: those in its docstrings are its own.
+    if not isinstance(program, str) or text.lstrip().startswith("```"):
+        text = program_in(text)
+    return text.strip("\n") + "\n"
 
 
 def patched(parent: str, answer: str) -> str:
     """`parent` with the answer's edits, in their order. An answer without edits may be a whole program."""
     if len(answer) > LONGEST_ANSWER:
-        return _refusal(f"the answer has {len(answer)} characters; {LONGEST_ANSWER} are read")
-    text, program = _spoken(answer), parent.removesuffix("\n") + "\n"
+        return program_of(answer)
+    text, program = strip_reasoning(answer.replace("\r\n", "\n")), parent.removesuffix("\n") + "\n"
     try:
         edits = _listed_edits(text) or list(_blocks(text, parent))
         if len(edits) > MOST_EDITS:
@@ -66,8 +73,8 @@ def patched(parent: str, answer: str) -> str:
         for number, edit in enumerate(edits, start=1):
             program = _replaced(program, edit, number)
     except _Unusable as reason:
-        return _refusal(str(reason))
-    return program if edits else _whole(text)
+        return f"# {reason}\n"
+    return program if edits else program_of(answer)
 
 
 def strip_reasoning(text: str) -> str:
@@ -86,24 +93,6 @@ def strip_reasoning(text: str) -> str:
     return text[: tags[0].start()] if tags else text
 
 
-def _spoken(answer: str) -> str:
-    return strip_reasoning(answer.replace("\r\n", "\n"))
-
-
-def _refusal(reason: str) -> str:
-    return f"# {reason}\n"
-
-
-def _whole(text: str) -> str:
-    program = _object(text).get("program")
-    if isinstance(program, str):
-        text = _storable(program)
-    # A field that begins with no fence is the program: those in its docstrings are its own.
-    if not isinstance(program, str) or text.lstrip().startswith("```"):
-        text = program_in(text)
-    return text.strip("\n") + "\n"
-
-
 def _object(text: str) -> dict[str, Any]:
     """The JSON object that the text or its last fenced block is; empty if there is none."""
     for part in (text, program_in(text)):
@@ -119,16 +108,13 @@ def _object(text: str) -> dict[str, Any]:
 
 def _listed_edits(text: str) -> list[Edit]:
     edits = _object(text).get("edits")
-    if not isinstance(edits, list):
-        return []
-    return [(_edit_text(edit, "search"), _edit_text(edit, "replace")) for edit in edits]
-
-
-def _edit_text(edit: Any, part: str) -> str:
-    text = edit.get(part) if isinstance(edit, dict) else None
-    if not isinstance(text, str):
-        raise _Unusable("an edit needs the texts search and replace")
-    return _storable(text).strip("\n")
+    found = []
+    for edit in edits if isinstance(edits, list) else []:
+        parts = [edit.get(part) for part in ("search", "replace")] if isinstance(edit, dict) else []
+        if not parts or not all(isinstance(part, str) for part in parts):
+            raise _Unusable("an edit needs the texts search and replace")
+        found.append((_storable(parts[0]).strip("\n"), _storable(parts[1]).strip("\n")))
+    return found
 
 
 def _storable(text: str) -> str:
@@ -137,35 +123,33 @@ def _storable(text: str) -> str:
 
 
 def _blocks(text: str, parent: str) -> Iterator[Edit]:
-    """The blocks of a text, whatever stands between them."""
+    """The blocks of a text, whatever stands between them.
+
+    Either part may hold a line ======= of its own: of several the last one counts before which all stands in the
+    parent, of none such the first.
+    """
     block: list[str] | None = None
+    lines = f"\n{parent}\n"
     for line in text.split("\n"):
         if _SEARCH.fullmatch(line):
             if block is not None:
                 raise _Unusable("a SEARCH block begins within another")
             block = []
         elif block is not None and _REPLACE.fullmatch(line):
-            yield _divided(block, parent)
+            middles = [number for number, part in enumerate(block) if _MIDDLE.fullmatch(part)]
+            if not middles:
+                raise _Unusable("a SEARCH block has no line =======")
+            parts = block  # what stands there as far as one of them stands there as far as those before
+            standing = bisect_left(
+                middles, True, key=lambda number: "\n".join(["", *parts[:number], ""]) not in lines
+            )
+            middle = middles[max(0, standing - 1)]
+            yield "\n".join(block[:middle]), "\n".join(block[middle + 1 :])
             block = None
         elif block is not None:
             block.append(line)
     if block is not None:
         raise _Unusable("the last SEARCH block does not end")
-
-
-def _divided(block: Sequence[str], parent: str) -> Edit:
-    """What a block searches for and what replaces it. Either may hold a line ======= of its own: of several the last
-    one counts before which all stands in the parent, of none such the first."""
-    middles = [number for number, line in enumerate(block) if _MIDDLE.fullmatch(line)]
-    if not middles:
-        raise _Unusable("a SEARCH block has no line =======")
-    lines = f"\n{parent}\n"
-    # What stands there as far as one of them stands there as far as those before.
-    standing = bisect_left(
-        middles, True, key=lambda number: "\n".join(["", *block[:number], ""]) not in lines
-    )
-    middle = middles[max(0, standing - 1)]
-    return "\n".join(block[:middle]), "\n".join(block[middle + 1 :])
 
 
 def _replaced(program: str, edit: Edit, number: int) -> str:
@@ -177,7 +161,8 @@ def _replaced(program: str, edit: Edit, number: int) -> str:
     if not search.strip():
         raise _Unusable(f"edit {number} searches for nothing")
     for pad in _PADS:
-        for text, wanted in ((program, search), (_bare(program), _bare(search))):
+        bare = ("\n".join(line.rstrip() for line in text.split("\n")) for text in (program, search))
+        for text, wanted in ((program, search), tuple(bare)):
             # Line ends on both sides: only whole lines are found.
             lines, sought = f"\n{text}", f"\n{indent(wanted, pad)}\n"
             place = lines.find(sought)
@@ -190,7 +175,3 @@ def _replaced(program: str, edit: Edit, number: int) -> str:
             kept[first : first + sought.count("\n") - 1] = new.split("\n") if new else []
             return "\n".join(kept)
     raise _Unusable(f"what edit {number} searches for does not stand in the program")
-
-
-def _bare(text: str) -> str:
-    return "\n".join(line.rstrip() for line in text.split("\n"))

