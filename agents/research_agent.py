@@ -51,21 +51,25 @@ class ResearchAgent:
         *,
         seed: int,
         chat: Chat | None = None,
-        messages: Mapping[int, Mapping[str, float]] | None = None,
+        messages: Mapping[str, float] | None = None,
         instances: int = 1,
     ):
         """``chat`` applies an instruct model's chat template (see
-        :func:`agents.proposals.rewrite.chat_of`). ``messages``: the styles, with their weights, of islands whose
-        models answer messages."""
+        :func:`agents.proposals.rewrite.chat_of`). ``messages``: the styles, with their weights, if the model answers
+        messages."""
         self.spec = spec
         self.settings = settings or AgentSettings()
         self.seed = seed
         self.islands: dict[int, Island] = {}
         self._instances = instances
         self._best: dict[int, float] = {}
-        self.styles = _styles(spec, chat, self.settings)
-        self.messages = messages or {}
-        self._message_styles: list[Style] = [MessageStyle(spec, "rewrite"), MessageStyle(spec, "diff")]
+        self._weights = messages or self.settings.styles
+        self.styles: list[Style] = [
+            EditLine(spec.function), Complete(spec.function), Rewrite(spec, chat), Numeric(spec.function)
+        ]  # fmt: skip
+        if messages:
+            self.styles = [MessageStyle(spec, "rewrite"), MessageStyle(spec, "diff")]
+        self.styles = [style for style in self.styles if self._weights.get(style.name, 0) > 0]
         self._starts: dict[int, Candidate] = {}
         self._site_statistics = ChoiceStatistics()
         self._style_statistics = ChoiceStatistics()
@@ -135,7 +139,7 @@ class ResearchAgent:
         parent, worse = self._parents(island, rng)
         if parent.score is None:
             raise ValueError(f"candidate {parent.id} has no score")
-        style, chosen = self._choose(island, parent, min(sites, n), rng)
+        style, chosen = self._choose(parent, min(sites, n), rng)
         score = parent.score if self.settings.scores else None
         proposals = []
         for number, site in enumerate(chosen):
@@ -156,17 +160,14 @@ class ResearchAgent:
             )
         return proposals
 
-    def require_sites(self, program: str, called: str, island: int) -> list[tuple[Style, list[EditSite]]]:
-        """The styles of an island, each with the places in a program that it could ask about.
+    def require_sites(self, program: str, called: str) -> list[tuple[Style, list[EditSite]]]:
+        """The styles, each with the places in a program that it could ask about.
 
         Raises NothingToEdit if there are none; it calls the program by the name that is given.
         """
-        weights = self.messages.get(island, self.settings.styles)
-        styles = self._message_styles if island in self.messages else self.styles
-        options = [(style, style.sites(program)) for style in styles if weights.get(style.name, 0) > 0]
-        options = [(style, sites) for style, sites in options if sites]
+        options = [(style, sites) for style in self.styles if (sites := style.sites(program))]
         if not options:
-            asked = ", ".join(name for name, weight in weights.items() if weight > 0)
+            asked = ", ".join(name for name, weight in self._weights.items() if weight > 0)
             raise NothingToEdit(
                 f"no style finds anything to rewrite in {called}, of {asked}: `numeric` needs a number, "
                 "the others a function with statements; `atlas check` lists what a start has"
@@ -181,12 +182,11 @@ class ResearchAgent:
         return parent, island.choose_worse(parent, rng)
 
     def _choose(
-        self, island: Island, parent: Candidate, count: int, rng: np.random.Generator
+        self, parent: Candidate, count: int, rng: np.random.Generator
     ) -> tuple[Style, list[EditSite]]:
         """A style, and up to `count` of the sites it finds in the parent."""
-        options = self.require_sites(parent.program, f"candidate {parent.id}", island.index)
-        weights = self.messages.get(island.index, self.settings.styles)
-        prior = [weights[style.name] for style, _ in options]
+        options = self.require_sites(parent.program, f"candidate {parent.id}")
+        prior = [self._weights[style.name] for style, _ in options]
         tally = self._style_statistics if self.settings.adaptive_styles else ChoiceStatistics()
         style, sites = options[tally.choose([style.name for style, _ in options], rng, prior)]
         chosen: list[EditSite] = []
@@ -220,13 +220,3 @@ class ResearchAgent:
     def _companions(self, island: Island) -> list[int]:
         """The islands that have the same instance, itself included."""
         return [index for index in sorted(self.islands) if (index - island.index) % self._instances == 0]
-
-
-def _styles(spec: ProgramTask, chat: Chat | None, settings: AgentSettings) -> list[Style]:
-    known: list[Style] = [
-        EditLine(spec.function),
-        Complete(spec.function),
-        Rewrite(spec, chat),
-        Numeric(spec.function),
-    ]
-    return [style for style in known if settings.styles.get(style.name, 0) > 0]

@@ -22,7 +22,7 @@ class Supporters:
     """May object to a promotion."""
 
     def resume(self, calls: Iterable[SupporterCall]) -> None:
-        """Take up all budgets where an earlier process of this run left them."""
+        """Account for the calls that an earlier process of this run made."""
         stored = list(calls)
         for supporter in (self.exploration, self.strategist, self.inspector):
             if supporter is not None:

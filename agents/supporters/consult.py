@@ -1,16 +1,17 @@
 """A supporter and how it is consulted: by rules, or by a language model that is asked, checked and asked again.
 
-A consultation ends in advice that is always usable (neutral if there is none) and in the record of the call, which says
-whether the advice is real or why it was skipped; the loop stores the record before it acts on the advice. It raises for
-nothing that a server or its reply can do, and lasts no longer than its deadline.
+A consultation ends in advice that is always usable (neutral if there is none) and in its record, which the loop stores
+before it acts on the advice. It raises for nothing that a server or its reply can do, and lasts no longer than its
+deadline.
 
-What a role may spend, and what it has spent (`Budget`), is a fold over its records and nothing else: a resumed run
-replays the stored ones and stands exactly where the killed one stood. A server that keeps failing is left in peace for
-a few calls: otherwise an endpoint that hangs would cost every consultation its full deadline.
+A role's `Budget` is a fold over its records, so a resumed run replays the stored ones and stands exactly where the
+killed one stood. A server that keeps failing is left alone for a few calls: otherwise an endpoint that hangs would cost
+every consultation its full deadline.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -18,16 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from atlas_gym.agents.engines.client import ChatClient, EndpointError, prompt_estimate
-from atlas_gym.agents.supporters.messages import (
-    Data,
-    Reply,
-    ReplyError,
-    fill,
-    json_schema,
-    parse_reply,
-    role_template,
-    schema_text,
-)
+from atlas_gym.agents.supporters.messages import Reply, ReplyError, json_schema, parse_reply, role_messages
 from atlas_gym.agents.supporters.settings import CallLimits, RoleSettings, SupporterSettings
 from atlas_gym.seeding import torch_seed
 from atlas_gym.text import clean, one_line
@@ -52,7 +44,7 @@ _REST_AFTER, _REST_CALLS = 3, 4
 
 @dataclass(frozen=True)
 class SupporterRequest:
-    """What a supporter is told; every role adds its own."""
+    """Base of the roles' requests."""
 
     key: Key
     """Name of the consultation."""
@@ -84,8 +76,7 @@ class SupporterCall:
     status: Literal["ok", "skipped"]
     """``ok`` if the advice comes from the supporter, ``skipped`` if it is the neutral one."""
     reason: str = ""
-    """Why it was skipped, or which earlier attempts failed before one succeeded. Never holds text of the
-    server's."""
+    """Why it was skipped, or how earlier attempts failed; never holds text of the server's."""
     reply: str = ""
     """The accepted reply, whole; of a refused one the beginning. Cleaned of control characters."""
     reply_chars: int = 0
@@ -115,7 +106,7 @@ class SupporterCall:
 
 @dataclass(frozen=True)
 class Consultation(Generic[Advice]):
-    """What a supporter hands back."""
+    """Advice and the record of how it came about."""
 
     advice: Advice
     """Validated and bounded advice; neutral if the call was skipped."""
@@ -137,9 +128,11 @@ class Budget:
 
     def refusal(self) -> str:
         """Why the next consultation must not reach for the server; empty if it may."""
-        for unit in ("calls", "tokens"):
-            if getattr(self, unit) >= getattr(self.limits, unit):
-                return f"the budget of {getattr(self.limits, unit):.12g} {unit} is spent"
+        for spent, limit, name in (
+            (self.calls, self.limits.calls, "calls"), (self.tokens, self.limits.tokens, "tokens"),
+        ):  # fmt: skip
+            if spent >= limit:
+                return f"the budget of {limit:.12g} {name} is spent"
         if self._resting:
             return f"left alone after {self._failures} failed calls in a row ({self._resting} to go)"
         return ""
@@ -157,8 +150,7 @@ class Budget:
 
 
 class Supporter(ABC, Generic[Request, Advice, Answer]):
-    """A role in either of its forms. A subclass says what its rules advise, what its model is told, and what a reply
-    amounts to."""
+    """A role in either of its forms, which a subclass fills in."""
 
     role: ClassVar[Role]
     """Which supporter it is."""
@@ -172,16 +164,15 @@ class Supporter(ABC, Generic[Request, Advice, Answer]):
         self.budget = Budget(own.limits)
         self.client: ChatClient | None = None
         if own.form == "llm" and own.endpoint is not None:
-            self.client, self._temperature = ChatClient(own.endpoint), own.endpoint.temperature
-            self._template = role_template(self.role)
+            self.client = ChatClient(own.endpoint)
 
     @abstractmethod
     def advise(self, request: Request) -> tuple[Advice, str]:
-        """What the rules advise, and why it is the neutral advice; empty if it is not."""
+        """The rules' advice, and why it is the neutral advice; empty if it is not."""
 
     @abstractmethod
-    def values(self, request: Request) -> Mapping[str, str | Data]:
-        """What the placeholders of the model's template stand for, besides ``$schema``."""
+    def values(self, request: Request) -> Mapping[str, str]:
+        """Values of the placeholders in the model's template, besides ``$schema``."""
 
     @abstractmethod
     def bounded(self, request: Request, reply: Answer) -> Advice:
@@ -216,19 +207,22 @@ class Supporter(ABC, Generic[Request, Advice, Answer]):
         """Up to ``attempts`` questions to the model within one deadline."""
         limits, began = self.budget.limits, time.monotonic()
         deadline = began + limits.deadline_s
-        messages = fill(self._template, {**self.values(request), "schema": schema_text(self.reply)})
+        schema = json_schema(self.reply)
+        system, user = role_messages(
+            self.role, {**self.values(request), "schema": json.dumps(schema, indent=1)}
+        )
         advice, text, attempts, read, written = None, "", 0, 0, 0
         refusal = self.budget.refusal()
         problems = [refusal] if refusal else []
         while not refusal and advice is None and attempts < limits.attempts:
-            asked = messages
+            asked = user
             if attempts:  # a busy server is given time; nothing tells when it is free
                 pause = _PAUSE_S * 2 ** (attempts - 1)
                 time.sleep(max(0.0, min(pause, deadline - time.monotonic())))
                 again = (
                     f"An earlier reply could not be used: {problems[-1]}. Reply with the JSON object alone."
                 )
-                asked = (*messages[:-1], replace(messages[-1], content=f"{messages[-1].content}\n\n{again}"))
+                asked = replace(user, content=f"{user.content}\n\n{again}")
             left = deadline - time.monotonic()
             if left <= 0:
                 problems.append("no time left for another attempt")
@@ -237,20 +231,17 @@ class Supporter(ABC, Generic[Request, Advice, Answer]):
             attempts += 1
             try:
                 reply = client.ask(
-                    asked, seed=seed, schema=json_schema(self.reply), temperature=self._temperature,
+                    (system, asked), seed=seed, schema=schema, temperature=client.endpoint.temperature,
                     deadline_s=left, max_bytes=limits.reply_bytes,
                 )  # fmt: skip
-                text, read, written = (
-                    reply.text,
-                    read + reply.prompt_tokens,
-                    written + reply.completion_tokens,
-                )
+                text = reply.text
+                read, written = read + reply.prompt_tokens, written + reply.completion_tokens
                 if len(text) > _LONGEST_REPLY:
                     raise ReplyError(f"the reply is longer than {_LONGEST_REPLY} characters")
                 advice = self.interpret(request, text)
             except (EndpointError, ReplyError) as error:
                 if isinstance(error, EndpointError) and error.reached:
-                    read += prompt_estimate(asked)
+                    read += prompt_estimate((system, asked))
                 problems.append(str(error))
         call = SupporterCall(
             self.role, "llm", client.endpoint.model, request.key, "skipped" if advice is None else "ok",

@@ -3,20 +3,19 @@
 A loss term's family (boundary, initial condition, residual) is told by the words in it. Where the environment reports
 how large each term stayed, the rule raises what stayed large; otherwise it varies all of them alike.
 
-The rules for any expression are what the supporter teaches with: its answer to a prompt changes one expression, or a
-few, and these rules know of no task. Some are for tasks that declare past data: cutting it short and letting it fade.
+The rules for any expression are what the supporter teaches with, and know of no task. Some are for tasks that declare
+past data: cutting it short and letting it fade.
 """
 
 import ast
 import copy
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import wraps
 from itertools import chain
 
 from atlas_gym.agents.proposals.source import Source
 from atlas_gym.agents.supporters import program_rules as program
-from atlas_gym.agents.supporters.program_rules import Case, Finding, Fix, short
+from atlas_gym.agents.supporters.program_rules import Case, Finding, Fix, Rule, short
 
 _FAMILIES = {
     "boundary": re.compile(r"(^|_)(bc|boundary)"),
@@ -27,22 +26,18 @@ _FAMILIES = {
 _COUNTS = {"int", "len", "range", "list", "tuple", "dict", "bool", "str", "float", "enumerate", "zip"}
 
 _LINEAR = 0.4
-"""Probability that samples fade in a straight line with their age, not by a constant factor, if `wider`."""
+"""Probability that samples fade linearly with their age, not by a constant factor, if `wider`."""
 
 _FUNCTIONS = (
     "{library}.sqrt({library}.abs({argument}))", "{library}.log1p({argument})", "{library}.tanh({argument})",
     "{library}.abs({argument})", "{argument} ** 2", "{library}.clip({argument}, -1.0, 1.0)",
 )  # fmt: skip
-"""Functions of one argument."""
-
-Fixes = Callable[[Case], Iterator[Fix]]
 
 
-def _rule(kind: str, priority: float) -> Callable[[Fixes], Callable[[Case], Iterator[Finding]]]:
-    """Makes a rule, of this name and priority, of a function that says what can be changed."""
+def _rule(kind: str, priority: float) -> Callable[[Callable[[Case], Iterator[Fix]]], Rule]:
+    """Makes a rule, of this name and priority, of a function that yields fixes."""
 
-    def made(fixes: Fixes) -> Callable[[Case], Iterator[Finding]]:
-        @wraps(fixes)
+    def made(fixes: Callable[[Case], Iterator[Fix]]) -> Rule:
         def check(case: Case) -> Iterator[Finding]:
             if found := tuple(fixes(case)):
                 yield Finding(kind, "", priority, found)
@@ -63,15 +58,16 @@ def check_terms(case: Case) -> Iterator[Finding]:
     largest = max(sizes, key=lambda family: sizes[family]) if len(sizes) > 1 else ""
     for node, family in terms:
         weighted = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
-        if not family or (weighted and family != largest):
+        large = family == largest
+        if not family or (weighted and not large):
             continue
         low, high = (0.1, 10.0) if family == "residual" else (2.0, 50.0)
-        weight = short(case.factor(max(1.5, low) if family == largest else low, high))
-        splice = case.code.wrap(node, f"{weight} * ", "")
+        weight = short(case.factor(max(1.5, low) if large else low, high))
         message = f"The {family} term counts as much per unit as the others, whatever its scale."
-        if family == largest:
+        if large:
             message = f"The {family} term stayed the largest."
-        yield Finding("balance", message, 4.0 if family == largest else 2.0, ((splice,),))
+        fix = (case.code.wrap(node, f"{weight} * ", ""),)
+        yield Finding("balance", message, 4.0 if large else 2.0, (fix,))
 
 
 def check_unused(case: Case) -> Iterator[Finding]:
@@ -88,11 +84,10 @@ def check_squares(case: Case) -> Iterator[Finding]:
     """Squared residuals: outliers near a shock dominate them."""
     code, urgent = case.code, 1.5 if case.failed_with("diverge", "nan", "finite", "explod") else 1.0
     for node in code.nodes(ast.BinOp):
-        if not (
+        squared = (
             isinstance(node.op, ast.Pow) and isinstance(node.right, ast.Constant) and node.right.value == 2
-        ):
-            continue
-        if _family(code.names(node.left)) != "residual":
+        )
+        if not squared or _family(code.names(node.left)) != "residual":
             continue
         inner = code.text(node.left)
         fixes = [
@@ -101,10 +96,9 @@ def check_squares(case: Case) -> Iterator[Finding]:
         ]
         if "extras" in code.arguments and "u_x" not in code.text(code.function):
             steep = short(case.factor(0.1, 2))  # points in steep regions are trusted less
-            divisor = f'(1 + {steep} * extras["u_x"].abs())'
-            fixes.append((code.replace(node.left, f"({inner} / {divisor})"),))
-        yield Finding("square", "A squared residual lets the few points at a shock outweigh all others.",
-                      2.5 * urgent, tuple(fixes))  # fmt: skip
+            fixes.append((code.replace(node.left, f'({inner} / (1 + {steep} * extras["u_x"].abs()))'),))
+        message = "A squared residual lets the few points at a shock outweigh all others."
+        yield Finding("square", message, 2.5 * urgent, tuple(fixes))
 
 
 def check_schedule(case: Case) -> Iterator[Finding]:
@@ -121,7 +115,7 @@ def check_schedule(case: Case) -> Iterator[Finding]:
 
 
 def loss_terms(case: Case) -> list[tuple[ast.expr, str]]:
-    """Summands of the returned expression, and the family of each: empty if its words say nothing. A returned variable
+    """Summands of the returned expression, each with its family, empty if its words say nothing. A returned variable
     and a summand that is one are looked up once."""
     names = case.code.names
     assigned = {name: statement.value for statement, name in case.code.assignments}
@@ -141,15 +135,15 @@ def loss_terms(case: Case) -> list[tuple[ast.expr, str]]:
 
 
 def _family(names: set[str]) -> str:
-    found = {
+    found = [
         family for family, words in _FAMILIES.items() if any(words.search(name.lower()) for name in names)
-    }
-    return found.pop() if len(found) == 1 else ""
+    ]
+    return found[0] if len(found) == 1 else ""
 
 
 @_rule("scale", 3.0)
 def check_summands(case: Case) -> Iterator[Fix]:
-    """Every side of a sum, and every right side, that has no constant factor yet, with a factor."""
+    """Every side of a sum, and every right side, without a constant factor: with one."""
     code = case.code
     found = [side for node in _sums(code) for side in (node.left, node.right)] + _right_sides(code)
     for node in {code.place(node): node for node in found}.values():
@@ -165,7 +159,7 @@ def check_summands(case: Case) -> Iterator[Fix]:
 
 @_rule("drop", 0.7)
 def check_drops(case: Case) -> Iterator[Fix]:
-    """Every sum or difference, without one of its sides."""
+    """Every sum or difference: without one of its sides."""
     for node in _sums(case.code):
         for kept in (node.left, node.right):
             yield (case.code.replace(node, case.code.text(kept)),)
@@ -173,7 +167,7 @@ def check_drops(case: Case) -> Iterator[Fix]:
 
 @_rule("wrap", 1.0)
 def check_wraps(case: Case) -> Iterator[Fix]:
-    """Every variable and call that is a value on its own, within a function of one argument."""
+    """Every variable and call that is a value on its own: within a function of one argument."""
     code = case.code
     for node in chain.from_iterable(map(ast.walk, _right_sides(code))):
         if not isinstance(node, ast.Name | ast.Call) or _is_count(node):
@@ -188,7 +182,7 @@ def check_wraps(case: Case) -> Iterator[Fix]:
 
 @_rule("slice", 2.5)
 def check_slices(case: Case) -> Iterator[Fix]:
-    """Arrays of past data, cut to the latest entries: those of one expression together, or all of the program."""
+    """Arrays of past data: cut to the latest entries, those of one expression together or all of the program."""
     code, found = case.code, []
     window = int(case.factor(4, 80))
     for value in _right_sides(code):
@@ -203,8 +197,7 @@ def check_slices(case: Case) -> Iterator[Fix]:
 
 @_rule("fade", 3.0)
 def check_fading(case: Case) -> Iterator[Fix]:
-    """Products ``X.T @ y`` over samples, one at a time: either side fades with a sample's age, in the product itself or
-    where it is read off past data."""
+    """Products ``X.T @ y`` over samples: one side fades with a sample's age, in the product or where it is read."""
     code = case.code
     products = [(node, x.id) for node, x in case.sample_products if isinstance(x, ast.Name)]
     matrices = {samples for _, samples in products} & case.sampled
@@ -232,7 +225,7 @@ def check_fading(case: Case) -> Iterator[Fix]:
 
 @_rule("recent", 2.5)
 def check_recent(case: Case) -> Iterator[Fix]:
-    """A variable computed of past data: where it is used, computed anew of the latest entries alone. If `wider`."""
+    """A variable computed of past data: where it is used, computed anew of the latest entries, if `wider`."""
     if not case.wider:
         return
     code, arrays = case.code, case.sampled
@@ -261,7 +254,7 @@ def check_recent(case: Case) -> Iterator[Fix]:
 
 
 def _right_sides(code: Source) -> list[ast.expr]:
-    """What is assigned or returned, facts about shapes left out."""
+    """Assigned and returned expressions, facts about shapes left out."""
     values = [node.value for node in code.nodes(ast.Assign) if not isinstance(node.targets[0], ast.Tuple)]
     values += [node.value for node in code.nodes(ast.AugAssign)]
     return values + [node.value for node in code.nodes(ast.Return) if node.value is not None]
@@ -272,11 +265,11 @@ def _sums(code: Source) -> list[ast.BinOp]:
 
 
 def _is_count(node: ast.expr) -> bool:
-    """A call whose value is no quantity: a factor breaks it."""
+    """True for a call whose value is no quantity: a factor breaks it."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _COUNTS
 
 
-Rules = Mapping[str, tuple[Callable[[Case], Iterator[Finding]], ...]]
+Rules = Mapping[str, tuple[Rule, ...]]
 """Rules by the trait that a task declares of its programs; those of no trait are for any program."""
 
 ANYWHERE: Rules = {
@@ -295,11 +288,10 @@ AT_A_SITE: Rules = {
     "memory": (*ANYWHERE["memory"], check_slices, check_recent),
     "drift": (*ANYWHERE["drift"], check_fading),
 }
-"""Rules for a program as a whole and for any of its expressions, where the supporter answers one of the agent's
-prompts."""
+"""Rules where the supporter answers one of the agent's prompts: those, and rules for any expression."""
 
 
 def findings(case: Case, rules: Rules) -> list[Finding]:
-    """What the rules of the task's traits notice, in the order of the table."""
+    """Findings of the rules of the task's traits, in the order of the table."""
     asked = chain.from_iterable(checks for trait, checks in rules.items() if trait in {"", *case.traits})
     return list(chain.from_iterable(check(case) for check in asked))

@@ -1,15 +1,13 @@
 """The policy inspector: sees what the gate saw and may object to a promotion, never cause one.
 
-The rule of Eq. 5 decides first. The inspector is handed its verdict together with the numbers behind it and a
-comparison of further measurements (validity, distinct programs, single loss terms) of candidate and
-reference. Its own verdict *is* the rule's, minus a veto: acceptance is computed from the two and cannot be
-set, so no reply can turn a refusal into a promotion.
+The rule of Eq. 5 decides first. The inspector is handed its verdict with the numbers behind it and further measurements
+(validity, distinct programs, single loss terms) of candidate policy and reference. Its own verdict *is* the rule's,
+minus a veto: acceptance is computed from the two and cannot be set, so no reply can turn a refusal into a promotion.
 
 The rules object when a measurement got much worse behind a better score (the paper's case: the residual fell while the
-initial condition's error rose, the trivial solution), and when a quantity is not a number. A share of samples is no
-reason where chance may explain its fall. Everything that got noticeably worse is named, objection or not. For a
-language model, too, the measurements decide what counts as a regression; it may name one, and object. A name that was
-not measured, or did not get worse, is ignored.
+initial condition's error rose, the trivial solution), unless chance may explain a share's fall, and when a quantity is
+not a number. Everything that got noticeably worse is named. A language model may object for any reason, but only what
+was measured and got worse counts as a regression.
 """
 
 import math
@@ -20,7 +18,7 @@ from typing import Literal
 from pydantic import Field
 
 from atlas_gym.agents.supporters.consult import Supporter, SupporterRequest
-from atlas_gym.agents.supporters.messages import Data, Reply
+from atlas_gym.agents.supporters.messages import Reply, delimited
 from atlas_gym.text import one_line
 
 REASON_CHARS = 400
@@ -36,10 +34,10 @@ _MOST_ITEMS = 8
 
 @dataclass(frozen=True)
 class MetricChange:
-    """One further measurement of the candidate policy beside the reference."""
+    """A further measurement of the candidate policy and the reference."""
 
     name: str
-    """What was measured, for example ``initial_condition_mse`` or ``valid_share``."""
+    """For example ``initial_condition_mse`` or ``valid_share``."""
     reference: float
     """The reference's value."""
     candidate: float
@@ -49,8 +47,7 @@ class MetricChange:
 
     @property
     def regression(self) -> float:
-        """Factor (>= 1) by which the candidate is worse, infinite if it is not a number; for measurements that are not
-        negative."""
+        """Factor (>= 1) by which the candidate is worse, infinite if it is not a number; for values >= 0."""
         if not math.isfinite(self.candidate):
             return math.inf
         reference = self.reference if math.isfinite(self.reference) else self.candidate
@@ -59,10 +56,19 @@ class MetricChange:
             better, worse = worse, better
         return max(1.0, max(worse, _FLOOR) / max(better, _FLOOR))
 
+    def may_be_chance(self, samples: int) -> bool:
+        """True for a share of so many samples that fell by less than two standard errors of the difference: of sixteen
+        samples seven and two are valid under the same policy now and then."""
+        if not self.higher_is_better or not samples:
+            return False
+        both = (self.reference + self.candidate) / 2
+        error = math.sqrt(max(0.0, both * (1 - both)) * 2 / samples)
+        return self.reference - self.candidate < 2 * error  # False for what is not a number
+
 
 @dataclass(frozen=True)
 class Inspection(SupporterRequest):
-    """What the inspector is told about one proposed promotion."""
+    """Request for the verdict on one proposed promotion."""
 
     rule_accepts: bool
     """The gate's own decision by Eq. 5."""
@@ -81,7 +87,7 @@ class Inspection(SupporterRequest):
     metrics: tuple[MetricChange, ...] = ()
     """Further measurements."""
     recent: tuple[bool, ...] = ()
-    """Whether each of the last phases ended in a promotion, oldest first."""
+    """True for each earlier phase that ended in a promotion, oldest first."""
 
 
 @dataclass(frozen=True)
@@ -91,15 +97,15 @@ class InspectorVerdict:
     rule_accepts: bool
     """The decision by Eq. 5."""
     veto: bool = False
-    """Whether the inspector objects."""
+    """True if the inspector objects."""
     reasons: tuple[str, ...] = ()
     """Why, one sentence each."""
     regressions: Mapping[str, float] = field(default_factory=dict)
-    """Measurements that got worse, whether or not they were a reason to object: the factor of each, above 1."""
+    """Measurements that got worse, a reason to object or not: the factor of each, above 1."""
 
     @property
     def accept(self) -> bool:
-        """Whether the reference is promoted."""
+        """True if the reference is promoted."""
         return self.rule_accepts and not self.veto
 
     def summary(self) -> str:
@@ -135,14 +141,14 @@ class PolicyInspector(Supporter[Inspection, InspectorVerdict, InspectionReply]):
         reasons = [
             f"Regression: {name} is worse by a factor of {metric.regression:.3g}."
             for name, metric in found.items()
-            if metric.regression >= _VETOED and not _may_be_chance(metric, request.samples)
+            if metric.regression >= _VETOED and not metric.may_be_chance(request.samples)
         ]
         if not (math.isfinite(request.gain) and math.isfinite(request.kl)):
             reasons.append("The gain or the KL is not a finite number.")
         named = {name: metric.regression for name, metric in found.items()}
         return InspectorVerdict(request.rule_accepts, bool(reasons), tuple(reasons), named), ""
 
-    def values(self, request: Inspection) -> dict[str, str | Data]:
+    def values(self, request: Inspection) -> dict[str, str]:
         metrics = "\n".join(
             f"- {one_line(metric.name, 60)}: {metric.reference:.5g} -> {metric.candidate:.5g} "
             f"({'higher' if metric.higher_is_better else 'lower'} is better)"
@@ -156,7 +162,7 @@ class PolicyInspector(Supporter[Inspection, InspectorVerdict, InspectionReply]):
             "kl": f"{request.kl:.5g}",
             "max_kl": f"{request.max_kl:.5g}",
             "samples": str(request.samples),
-            "metrics": Data(metrics, 3_000),
+            "metrics": delimited(metrics, 3_000),
             "recent": ", ".join("promoted" if done else "kept" for done in request.recent[-8:]) or "none yet",
         }
 
@@ -172,13 +178,3 @@ class PolicyInspector(Supporter[Inspection, InspectorVerdict, InspectionReply]):
 
     def neutral(self, request: Inspection) -> InspectorVerdict:
         return InspectorVerdict(request.rule_accepts)
-
-
-def _may_be_chance(metric: MetricChange, samples: int) -> bool:
-    """Whether a share of so many samples fell by less than two standard errors of the difference: of sixteen samples
-    seven and two are valid under the same policy now and then."""
-    if not metric.higher_is_better or not samples:
-        return False
-    both = (metric.reference + metric.candidate) / 2
-    error = math.sqrt(max(0.0, both * (1 - both)) * 2 / samples)
-    return metric.reference - metric.candidate < 2 * error  # False for what is not a number

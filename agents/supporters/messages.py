@@ -1,21 +1,20 @@
-"""What a role's language model is sent, and how its reply becomes a validated object.
+"""Prompts and replies of a role's language model.
 
 *Templates* are Markdown files, one per role, of a system and a user message. Programs, error texts and everything else
-that a candidate could have written is *data*: cleaned, cut, and put between marker lines that carry a tag. The tag is a
-hash of the data itself, so no text can contain the line that would end it. This keeps an honest model from confusing
-data with instructions; it is not what safety rests on. Safety rests on the reply: whatever it says is validated and
-bounded, and it can change nothing but that one consultation's advice.
+that a candidate could have written is *data*: cleaned, cut, and put between marker lines tagged with a hash of the data
+itself, so no text can contain the line that would end it. This keeps an honest model from confusing data with
+instructions; it is not what safety rests on. Safety rests on the reply, which is validated and bounded and changes
+nothing but that one consultation's advice.
 
 *Schemas* of replies go into the prompt and validate the answer. Types are strict, nothing is coerced, and the essential
 field of each is required, so that an empty object is no reply. Lengths are hints for the server's constrained decoding;
-a reply that overshoots them is cut, not refused. Models wrap the object they were asked for in reasoning, code fences
-and sentences: the last JSON object behind the reasoning that fits counts, as what comes first is often an example.
+a reply that overshoots them is cut, not refused. Models wrap the object in reasoning, code fences and sentences: the
+last JSON object behind the reasoning that fits counts, as what comes first is often an example.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from importlib.resources import files
 from string import Template
 from typing import Any, TypeVar
@@ -30,35 +29,18 @@ _MAX_STARTS = 200
 """Opening braces that are tried; keeps a reply of nothing but braces cheap."""
 
 
-@dataclass(frozen=True)
-class Data:
-    """Text of unknown origin for a template: delimited, cleaned and cut when it is put in."""
-
-    text: str
-    """The text."""
-    limit: int = 4_000
-    """Characters that are kept."""
-
-
-def role_template(role: str) -> tuple[Message, Message]:
-    """The system and the user message of a role, with their placeholders."""
+def role_messages(role: str, values: Mapping[str, str]) -> tuple[Message, Message]:
+    """The system and the user message of a role's template, filled; raises KeyError for a placeholder without value."""
     file = files("atlas_gym.agents.supporters").joinpath("prompts", f"{role}.md")
-    system, user = file.read_text(encoding="utf-8").removeprefix("--- system ---").split("--- user ---")
-    return Message("system", system.strip()), Message("user", user.strip())
+    parts = file.read_text(encoding="utf-8").removeprefix("--- system ---").split("--- user ---")
+    # One pass each: a `$name` within a value is not looked at again.
+    system, user = (Template(part.strip()).substitute(values) for part in parts)
+    return Message("system", system), Message("user", user)
 
 
-def fill(template: Sequence[Message], values: Mapping[str, str | Data]) -> tuple[Message, ...]:
-    """The messages with their placeholders filled; raises KeyError for one without a value."""
-    texts = {name: value if isinstance(value, str) else delimited(value) for name, value in values.items()}
-    # One pass each: a `$name` within the data is not looked at again.
-    return tuple(
-        replace(message, content=Template(message.content).substitute(texts)) for message in template
-    )
-
-
-def delimited(data: Data) -> str:
-    """The data between two lines that it cannot contain."""
-    text = clean(data.text, data.limit).strip("\n") or "(nothing)"
+def delimited(text: str, limit: int) -> str:
+    """Text of unknown origin, cleaned and cut to `limit` characters, between two lines that it cannot contain."""
+    text = clean(text, limit).strip("\n") or "(nothing)"
     tag = hashlib.sha256(text.encode()).hexdigest()[:12]
     return f"<data {tag}>\n{text}\n</data {tag}>"
 
@@ -78,9 +60,17 @@ Schema = TypeVar("Schema", bound=Reply)
 
 def parse_reply(text: str, schema: type[Schema]) -> Schema:
     """The last JSON object of ``text`` that fits ``schema``; raises :class:`ReplyError` if there is none."""
-    objects = list(_objects(strip_reasoning(text)))
-    if not objects:
-        raise ReplyError("no JSON object found")
+    text, decoder, position = strip_reasoning(text), json.JSONDecoder(), 0
+    objects = []
+    for _ in range(_MAX_STARTS):
+        start = text.find("{", position)
+        if start < 0:
+            break
+        try:
+            found, position = decoder.raw_decode(text, start)
+            objects.append(found)
+        except (ValueError, RecursionError):  # not JSON, or nested too deeply
+            position = start + 1
     problem = ""
     for found in reversed(objects):
         try:
@@ -91,22 +81,7 @@ def parse_reply(text: str, schema: type[Schema]) -> Schema:
             field = str(first["loc"][0]) if first["loc"] else ""
             place = f"field {field!r}" if field in schema.model_fields else "the object"
             problem = problem or f"{place} does not fit the schema ({first['type']})"
-    raise ReplyError(problem)
-
-
-def _objects(text: str) -> Iterator[dict[str, Any]]:
-    decoder = json.JSONDecoder()
-    position = 0
-    for _ in range(_MAX_STARTS):
-        start = text.find("{", position)
-        if start < 0:
-            return
-        try:
-            found, position = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):  # not JSON, or nested too deeply
-            position = start + 1
-            continue
-        yield found
+    raise ReplyError(problem or "no JSON object found")
 
 
 def json_schema(reply: type[Reply]) -> dict[str, Any]:
@@ -124,13 +99,8 @@ def json_schema(reply: type[Reply]) -> dict[str, Any]:
         return {
             key: resolved(value)
             for key, value in node.items()
-            if not (key == "title" and isinstance(value, str))
+            if key != "title" or not isinstance(value, str)
         }
 
     found: dict[str, Any] = resolved(schema)
     return found
-
-
-def schema_text(reply: type[Reply]) -> str:
-    """The JSON schema in the form that goes into a prompt."""
-    return json.dumps(json_schema(reply), indent=1)

@@ -1,13 +1,12 @@
-"""Rules that read a program, say what is weak about it and vary it: its constants, how it forgets, its arithmetic.
+"""Rules that vary a program as a whole: its constants, how it forgets, its arithmetic.
 
-A rule is a function from a case to findings. It varies what the agent wrote and holds no program of its own that it
-could insert. The ranges below are the documented judgement of this form of the supporter; none of them looks at an
-expert program.
+A rule maps a case to findings. It varies what the agent wrote and holds no program of its own that it could insert. The
+ranges below are the documented judgement of this form of the supporter; none of them looks at an expert program.
 """
 
 import ast
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -28,7 +27,7 @@ class Case:
     code: Source
     """The parsed program."""
     traits: frozenset[str]
-    """What its task declares (`ProgramTask.traits`)."""
+    """`ProgramTask.traits` of its task."""
     metrics: Mapping[str, float]
     """The environment's measurements of it."""
     failures: Sequence[Candidate]
@@ -36,15 +35,15 @@ class Case:
     rng: np.random.Generator
     """The consultation's random stream."""
     wider: bool = False
-    """Whether further kinds of changes are made: `SupporterSettings.wider_rules`."""
+    """`SupporterSettings.wider_rules`: further kinds of changes are made."""
 
     @cached_property
     def library(self) -> str:
-        """What the program computes with."""
+        """Numerical library of the program."""
         return "torch" if "torch" in self.code.names(self.code.tree) else "np"
 
     def failed_with(self, *words: str) -> bool:
-        """Whether a recent failure's status or text mentions one of the words."""
+        """True if a recent failure's status or text mentions one of the words."""
         texts = [f"{failure.status} {failure.detail}".lower() for failure in self.failures]
         return any(word in text for word in words for text in texts)
 
@@ -57,7 +56,7 @@ class Case:
 
     @cached_property
     def past(self) -> set[str]:
-        """Arguments that may hold past data: all but what describes the present step."""
+        """Arguments that may hold past data: all but those that describe the present step."""
         return set(self.code.arguments) - {"context", "t", "extras"}
 
     @cached_property
@@ -72,7 +71,7 @@ class Case:
 
     @cached_property
     def sample_products(self) -> list[tuple[ast.BinOp, ast.expr]]:
-        """Products ``X.T @ y`` over samples, and what is transposed in each."""
+        """Products ``X.T @ y`` over samples, each with its X."""
         arrays = self.sampled | self.past
         return [
             (node, node.left.value)
@@ -80,7 +79,7 @@ class Case:
             if isinstance(node.op, ast.MatMult)
             and isinstance(node.left, ast.Attribute)
             and node.left.attr == "T"
-            if self.code.names(node.left.value) & arrays
+            and self.code.names(node.left.value) & arrays
         ]
 
 
@@ -90,7 +89,7 @@ Fix = tuple[Splice, ...]
 
 @dataclass(frozen=True)
 class Finding:
-    """Something a rule noticed."""
+    """Observation of a rule."""
 
     kind: str
     """The rule's name."""
@@ -102,6 +101,9 @@ class Finding:
     """Ways to act on it; none if only the agent can."""
 
 
+Rule = Callable[[Case], Iterator[Finding]]
+
+
 _ROLES: Mapping[ConstantRole, tuple[float, float, float, str]] = {
     "window": (0.15, 2.5, 3.0, "fixes how much of the past is used, however fast the world changes."),
     "discount": (0.3, 3.0, 3.0, "sets how fast old data fades."),
@@ -110,18 +112,18 @@ _ROLES: Mapping[ConstantRole, tuple[float, float, float, str]] = {
     "weight": (0.1, 10.0, 2.0, "is a fixed weight."),
     "other": (0.3, 3.0, 0.5, "was never varied."),
 }
-"""Of a constant in each role: range of the factor that it is multiplied by, priority, and what is said of it. Windows
-lean to shorter: old data is the usual fault where the world drifts."""
+"""By a constant's role: range of its factor, priority, and remark. Windows lean to shorter: old data is the usual fault
+where the world drifts."""
 
 
 def check_constants(case: Case) -> Iterator[Finding]:
-    """Every tunable constant, with one other value for it."""
+    """Every tunable constant, with one other value."""
     # Windows of equal length are changed together: arrays cut at different lengths no longer fit.
     groups: dict[object, list[Constant]] = {}
     for index, constant in enumerate(constants(case.code)):
         if constant.role == "regularisation" and "regression" not in case.traits:
             # Where nothing is fitted none is a ridge: what scales an identity matrix masks its diagonal and is as good
-            # at any size, and by its name alone it is a number like others.
+            # at any size; by its name alone it is a number like others.
             if not constant.named:
                 continue
             constant = replace(constant, role="other")
@@ -137,8 +139,8 @@ def check_constants(case: Case) -> Iterator[Finding]:
         else:
             proposed = old * case.factor(low, high)
             # `lam = 1` may become 0.4.
-            fractional = constant.role in ("regularisation", "bonus", "weight")
-            value = bounded_value(float(old) if fractional else old, proposed)
+            real = constant.role in ("regularisation", "bonus", "weight")
+            value = bounded_value(float(old) if real else old, proposed)
         if value is not None:
             fix = tuple(case.code.replace(member.node, short(value)) for member in (constant, *same))
             message = f"{constant.name} = {old} {remark}"
@@ -153,11 +155,9 @@ def check_forgetting(case: Case) -> Iterator[Finding]:
         if not sums or not code.names(loop.iter) & case.past:
             continue
         keep = short(1 - case.factor(0.01, 0.1))
+        targets = [(s, code.text(s.target)) for s in sums]
         fix = tuple(
-            code.replace(
-                s, f"{code.text(s.target)} = {keep} * {code.text(s.target)} + {_summand(code, s.value)}"
-            )
-            for s in sums
+            code.replace(s, f"{name} = {keep} * {name} + {_summand(code, s.value)}") for s, name in targets
         )
         message = (
             "Old and new samples are added up with equal weight; where the world drifts, old ones mislead."
@@ -167,8 +167,7 @@ def check_forgetting(case: Case) -> Iterator[Finding]:
 
 def check_products(case: Case) -> Iterator[Finding]:
     """Products ``X.T @ y`` over samples, in which every sample counts alike."""
-    code = case.code
-    products = case.sample_products
+    code, products = case.code, case.sample_products
     if products and not code.names(code.function) & {"arange", "decay", "discount", "weights"}:
         keep = short(1 - case.factor(0.01, 0.1))
         fix = tuple(
@@ -183,29 +182,27 @@ def check_history(case: Case) -> Iterator[Finding]:
     """Loops over an argument as a whole, without a window."""
     for loop in case.code.nodes(ast.For):
         if isinstance(loop.iter, ast.Name) and loop.iter.id in case.past:
-            window = int(case.factor(8, 120))
-            splice = case.code.wrap(loop.iter, "", f"[-{window}:]")
-            slow = 2.0 if case.failed_with("timeout", "time limit") else 1.0
+            fix = (case.code.wrap(loop.iter, "", f"[-{int(case.factor(8, 120))}:]"),)
             message = f"Every step walks through all of {loop.iter.id}: slow, and blind to change."
-            yield Finding("history", message, 2.0 * slow, ((splice,),))
+            yield Finding(
+                "history", message, 4.0 if case.failed_with("timeout", "time limit") else 2.0, (fix,)
+            )
 
 
 def check_singular(case: Case) -> Iterator[Finding]:
     """Inverses and solutions of matrices that nothing keeps regular."""
     code = case.code
-    regular = bool(code.names(code.tree) & {"eye", "identity", "pinv", "lstsq"})
     singular = case.failed_with("singular", "linalg")
-    if regular and not singular:
+    if code.names(code.tree) & {"eye", "identity", "pinv", "lstsq"} and not singular:
         return
     for call in code.nodes(ast.Call):
-        if code.text(call.func) not in ("np.linalg.inv", "np.linalg.solve") or not call.args:
-            continue
-        matrix, ridge = code.text(call.args[0]), short(case.factor(0.01, 3))
-        ridged = f"{_summand(code, call.args[0])} + {ridge} * np.eye(len({matrix}))"
-        splice = code.replace(call.args[0], ridged)
-        message = f"{code.text(call.func)} of a matrix that nothing keeps regular."
-        priority = 4.0 if singular else 2.5
-        yield Finding("regularisation", message, priority, ((splice,),))
+        name = code.text(call.func)
+        if name in ("np.linalg.inv", "np.linalg.solve") and call.args:
+            matrix, ridge = code.text(call.args[0]), short(case.factor(0.01, 3))
+            ridged = f"{_summand(code, call.args[0])} + {ridge} * np.eye(len({matrix}))"
+            message = f"{name} of a matrix that nothing keeps regular."
+            fix = (code.replace(call.args[0], ridged),)
+            yield Finding("regularisation", message, 4.0 if singular else 2.5, (fix,))
 
 
 def check_ridge(case: Case) -> Iterator[Finding]:
@@ -213,24 +210,21 @@ def check_ridge(case: Case) -> Iterator[Finding]:
     for call in case.code.nodes(ast.Call):
         parent = case.code.parents[call]
         scaled = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mult)
-        if case.code.text(call.func) != "np.eye" or scaled:
-            continue
-        ridge = short(case.factor(0.05, 5))
-        splice = case.code.wrap(call, f"{ridge} * ", "")
-        message = "The ridge is an identity matrix that was never scaled."
-        yield Finding("regularisation", message, 1.5, ((splice,),))
+        if case.code.text(call.func) == "np.eye" and not scaled:
+            fix = (case.code.wrap(call, f"{short(case.factor(0.05, 5))} * ", ""),)
+            message = "The ridge is an identity matrix that was never scaled."
+            yield Finding("regularisation", message, 1.5, (fix,))
 
 
 def check_roots(case: Case) -> Iterator[Finding]:
     """Roots of what may be negative. Patched only once something did leave the real numbers."""
-    for call in case.code.nodes(ast.Call):
-        if case.code.text(call.func) != "np.sqrt" or len(call.args) != 1:
-            continue
-        inside = call.args[0]
-        if isinstance(inside, ast.Constant) or case.code.names(inside) & {"maximum", "abs", "clip"}:
-            continue
-        splice = case.code.wrap(inside, "np.maximum(", ", 0.0)")
-        yield _guard(case, "root", f"{case.code.text(call)[:60]} is NaN below zero.", splice)
+    code = case.code
+    for call in code.nodes(ast.Call):
+        if code.text(call.func) == "np.sqrt" and len(call.args) == 1:
+            inside = call.args[0]
+            if not isinstance(inside, ast.Constant) and not code.names(inside) & {"maximum", "abs", "clip"}:
+                splice = code.wrap(inside, "np.maximum(", ", 0.0)")
+                yield _guard(case, "root", f"{code.text(call)[:60]} is NaN below zero.", splice)
 
 
 def check_quotients(case: Case) -> Iterator[Finding]:
@@ -243,25 +237,21 @@ def check_quotients(case: Case) -> Iterator[Finding]:
 
 def check_memory(case: Case) -> Iterator[Finding]:
     """Past data that is handed in and never read."""
-    for name in case.code.arguments:
-        if name == "history" and name not in case.code.names(case.code.function):
-            yield Finding("unread", f"{name} is never read: nothing can be learnt from it.", 3.5)
+    if "history" in case.code.arguments and "history" not in case.code.names(case.code.function):
+        yield Finding("unread", "history is never read: nothing can be learnt from it.", 3.5)
 
 
 def check_exploration(case: Case) -> Iterator[Finding]:
     """A choice among alternatives that never explores."""
-    names = {name.lower() for name in case.code.names(case.code.function)}
-    chooses = any("argmax" in name or "argmin" in name for name in names)
-    explores = any(
-        word in name for name in names for word in ("sqrt", "random", "bonus", "normal", "sample", "ucb")
-    )
-    if chooses and not explores:
+    names = " ".join(case.code.names(case.code.function)).lower()
+    explores = any(word in names for word in ("sqrt", "random", "bonus", "normal", "sample", "ucb"))
+    if ("argmax" in names or "argmin" in names) and not explores:
         message = "The choice is greedy: nothing rewards an alternative for being uncertain."
         yield Finding("greedy", message, 1.0)
 
 
 def _summand(code: Source, node: ast.expr) -> str:
-    """The node's source text where something is added to it: in parentheses if it may bind less tightly."""
+    """Source text of a node as a summand: in parentheses if it may bind less tightly."""
     tight = isinstance(node, ast.Name | ast.Call | ast.Constant | ast.Attribute | ast.Subscript)
     if isinstance(node, ast.BinOp):
         tight = isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div | ast.MatMult | ast.Pow)
@@ -280,8 +270,8 @@ def short(value: float) -> str:
 
 
 def bounded_value(current: float, proposed: float) -> float | None:
-    """``proposed`` moved within :data:`SUGGESTION_FACTOR` of ``current``, sign and integer type kept; None if
-    that leaves no other value."""
+    """``proposed`` moved within :data:`SUGGESTION_FACTOR` of ``current``, sign and integer type kept; None if that
+    leaves no other value."""
     if not math.isfinite(proposed) or proposed * current <= 0:
         return None
     low, high = abs(current) / SUGGESTION_FACTOR, abs(current) * SUGGESTION_FACTOR

@@ -1,7 +1,6 @@
-"""The supporters of a run, from its configuration.
+"""How the three supporter roles of a run are filled.
 
-A configuration names a form for each role: ``off``, ``rules`` (the embedded default) or ``llm`` with an
-endpoint. The paper's roles are shipped as ``experiments/configs/paper_supporters.yaml``.
+The paper's roles are shipped as ``experiments/configs/paper_supporters.yaml``.
 """
 
 from dataclasses import dataclass, field
@@ -19,8 +18,7 @@ class CallLimits:
     tokens: ClassVar[int] = 20_000_000
     """Tokens of the run, read and written together: some thousand consultations of the paper's models."""
     deadline_s: ClassVar[float] = 180.0
-    """Hard wall-clock limit of a consultation with all attempts and pauses, seconds: a model that reasons takes two
-    minutes."""
+    """Hard limit of a consultation, all attempts and pauses, seconds: a model that reasons takes two minutes."""
     attempts: ClassVar[int] = 2
     """Requests per consultation: a failed or malformed reply is asked for again once; a third seldom helps."""
     reply_bytes: ClassVar[int] = 262_144
@@ -58,6 +56,4 @@ class SupporterSettings:
     inspector: RoleSettings = field(default_factory=RoleSettings)
     """Policy inspector (the paper's: Llama 4)."""
     wider_rules: bool = False
-    """Whether the exploration supporter's rules write two more kinds of lines where they answer a prompt: samples that
-    fade in a straight line with their age, and what was computed of past data, computed anew of its latest entries
-    where it is used. More kinds of good lines come within reach; a small phase learns less of each."""
+    """Two more kinds of exploration rules at edit sites: linear fading, and recomputing from the latest entries."""

@@ -1,15 +1,12 @@
 """The fine-tuning strategist: reads a phase's telemetry and adjusts the next phase's settings.
 
-It can move four controls: β, the score threshold of the pairs, epochs and learning rate. Whatever it proposes
-is bounded here: per phase by a factor, and always by a declared range. A change that would leave the range
-ends at its edge; a value the user set outside the range stays until the strategist moves it.
-
-Its rules are the table `RULES`: each line says when it fires, what it multiplies and why. Rules that fire together
-multiply.
+It can move four controls: β, the score threshold of the pairs, epochs and learning rate. Whatever it proposes is
+bounded here: per phase by a factor, and always by a declared range. A change that would leave the range ends at its
+edge; a value the user set outside the range stays until the strategist moves it. The rules (`fired_rules`) multiply.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -42,7 +39,7 @@ class TuningControls:
 
 @dataclass(frozen=True)
 class ControlRange:
-    """What one control may become."""
+    """Bounds of one control."""
 
     low: float
     """Smallest value, > 0."""
@@ -70,7 +67,7 @@ RANGES: Mapping[str, ControlRange] = {
     # The embedded set-up uses 2e-4, EvoTune 1e-5 for larger models.
     "learning_rate": ControlRange(1e-6, 1e-3, 2.0),
 }
-"""The controls, and what each may become."""
+"""Bounds by control."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,7 @@ class GateOutcome:
     """One earlier decision of the gate."""
 
     promoted: bool
-    """Whether the reference was replaced."""
+    """True if the reference was replaced."""
     gain: float
     """Ŝ(candidate) − Ŝ(reference)."""
     kl: float
@@ -87,7 +84,7 @@ class GateOutcome:
 
 @dataclass(frozen=True)
 class Telemetry(SupporterRequest):
-    """What the strategist is told about the phase that is about to run and those before it."""
+    """Request for the settings of a phase: its pairs, and numbers of the phases before it."""
 
     controls: TuningControls
     """The settings now."""
@@ -106,8 +103,7 @@ class Telemetry(SupporterRequest):
     distinct_share: float | None = None
     """Distinct programs as a share of the *valid* samples since the last phase, in [0, 1]."""
     entropy: float | None = None
-    """Mean entropy of the policy's next token over the completions of the last phase's pairs while it was tuned,
-    nats; None before the first phase."""
+    """Mean entropy of the next token over the last phase's completions, nats; None before the first phase."""
     losses: tuple[float, ...] = ()
     """Training losses of the last phase, in order."""
     accuracies: tuple[float, ...] = ()
@@ -128,7 +124,7 @@ class Telemetry(SupporterRequest):
 
 @dataclass(frozen=True)
 class StrategyAdvice:
-    """What the strategist says, bounded. With ``controls`` unchanged it is neutral."""
+    """Bounded settings; neutral if they are unchanged."""
 
     controls: TuningControls
     """The settings for the next phase."""
@@ -145,7 +141,7 @@ class StrategyAdvice:
 def bounded_advice(
     controls: TuningControls, wanted: Mapping[str, float] | None = None, reason: str = ""
 ) -> StrategyAdvice:
-    """What is `wanted` as far as the ranges allow it, by control name; others keep their value."""
+    """Values `wanted`, by control name, as far as the ranges allow; other controls keep theirs."""
     values = {
         name: RANGES[name].bounded(getattr(controls, name), value) for name, value in (wanted or {}).items()
     }
@@ -159,99 +155,56 @@ def bounded_advice(
 
 @dataclass(frozen=True)
 class StrategyRule:
-    """One line of the table."""
+    """Change of the controls, and its reason."""
 
     name: str
     """Its name in the reason."""
-    applies: Callable[[Telemetry], bool]
-    """Whether it fires."""
     why: str
-    """What for."""
+    """Purpose."""
     factors: Mapping[str, float] = field(default_factory=dict)
     """Factors on controls, by name."""
     epochs: int = 0
     """Epochs added."""
 
 
-def _used(telemetry: Telemetry) -> float | None:
-    """How much of what it may move the last phase has moved, as a share of the target (or of half the budget)."""
-    goal = telemetry.target_kl or telemetry.max_kl / 2
-    return None if telemetry.kl is None or not 0.0 < goal < math.inf else telemetry.kl / goal
-
-
-def _over(telemetry: Telemetry) -> bool:
-    return telemetry.kl is not None and telemetry.kl > telemetry.max_kl
-
-
-def _head_room(telemetry: Telemetry) -> bool:
-    used = _used(telemetry)
-    return used is not None and used < 0.5
-
-
-def _repetitive(telemetry: Telemetry) -> bool:
-    few_kinds = telemetry.distinct_share is not None and telemetry.distinct_share < 0.35
-    narrow = telemetry.entropy is not None and telemetry.entropy < 0.3
-    return (few_kinds or narrow) and not _head_room(telemetry)
-
-
-def _sinking(telemetry: Telemetry) -> bool:
-    return telemetry.chosen_shift is not None and telemetry.chosen_shift < -5.0
-
-
-def _memorised(telemetry: Telemetry) -> bool:
-    return bool(telemetry.losses) and telemetry.losses[-1] < 0.15 and not _over(telemetry)
-
-
-def _unfit(telemetry: Telemetry) -> bool:
-    """The policy has moved, yet it does not tell chosen from rejected."""
-    late = telemetry.accuracies[-max(1, len(telemetry.accuracies) // 4) :]
-    used = _used(telemetry)
-    return bool(late) and used is not None and used >= 0.5 and sum(late) / len(late) < 0.6
-
-
-def _plateau(telemetry: Telemetry) -> bool:
-    best = telemetry.best_scores[-4:]
-    return len(best) == 4 and best[-1] <= best[0] and telemetry.pairs >= 64
-
-
-RULES: tuple[StrategyRule, ...] = (
-    StrategyRule(
-        "few pairs", lambda t: t.pairs < 24, "admit more chosen completions before anything else",
-        factors={"score_threshold": 1 / 1.25},
-    ),
-    StrategyRule(
-        "many pairs", lambda t: t.pairs > 900, "there are enough to be choosy",
-        factors={"score_threshold": 1.25},
-    ),
-    StrategyRule(
-        "too far", _over, "the last phase left the KL budget: smaller steps",
-        factors={"beta": 1.25, "learning_rate": 1 / 1.5}, epochs=-1,
-    ),
-    StrategyRule(
-        "head-room", _head_room, "most of what the policy may move was left unused: larger steps, more passes",
-        factors={"learning_rate": 1.5}, epochs=1,
-    ),
-    StrategyRule(
-        "repetition", _repetitive, "valid programs repeat: stay closer to the reference, admit more kinds",
-        factors={"beta": 1.25, "score_threshold": 1 / 1.25},
-    ),
-    StrategyRule(
-        "sinking", _sinking, "the chosen completions lose likelihood too: smaller steps, closer to the reference",
-        factors={"beta": 1.4, "learning_rate": 1 / 1.4},
-    ),
-    StrategyRule(
-        "memorised", _memorised, "the last loss says the pairs are learnt by heart",
-        epochs=-1,
-    ),
-    StrategyRule(
-        "not learning", _unfit, "the policy moved without telling chosen from rejected: clearer pairs",
-        factors={"score_threshold": 1.2, "learning_rate": 1 / 1.25},
-    ),
-    StrategyRule(
-        "plateau", _plateau, "no better best score in three phases: learn from the top only",
-        factors={"score_threshold": 1.15},
-    ),
-)  # fmt: skip
+def fired_rules(t: Telemetry) -> list[StrategyRule]:
+    """The rules whose condition holds; their factors multiply."""
+    goal = t.target_kl or t.max_kl / 2
+    used = None if t.kl is None or not 0.0 < goal < math.inf else t.kl / goal  # share of the movement allowed
+    too_far = t.kl is not None and t.kl > t.max_kl
+    head_room = used is not None and used < 0.5
+    narrow = (t.distinct_share is not None and t.distinct_share < 0.35) or (
+        t.entropy is not None and t.entropy < 0.3
+    )
+    late = t.accuracies[-max(1, len(t.accuracies) // 4) :]
+    confused = bool(late) and sum(late) / len(late) < 0.6
+    best = t.best_scores[-4:]
+    table = (
+        (t.pairs < 24, StrategyRule(
+            "few pairs", "admit more chosen completions before anything else", {"score_threshold": 1 / 1.25})),
+        (t.pairs > 900, StrategyRule("many pairs", "there are enough to be choosy", {"score_threshold": 1.25})),
+        (too_far, StrategyRule(
+            "too far", "the last phase left the KL budget: smaller steps",
+            {"beta": 1.25, "learning_rate": 1 / 1.5}, epochs=-1)),
+        (head_room, StrategyRule(
+            "head-room", "most of what the policy may move was left unused: larger steps, more passes",
+            {"learning_rate": 1.5}, epochs=1)),
+        (narrow and not head_room, StrategyRule(
+            "repetition", "valid programs repeat: stay closer to the reference, admit more kinds",
+            {"beta": 1.25, "score_threshold": 1 / 1.25})),
+        (t.chosen_shift is not None and t.chosen_shift < -5.0, StrategyRule(
+            "sinking", "the chosen completions lose likelihood too: smaller steps, closer to the reference",
+            {"beta": 1.4, "learning_rate": 1 / 1.4})),
+        (bool(t.losses) and t.losses[-1] < 0.15 and not too_far, StrategyRule(
+            "memorised", "the last loss says the pairs are learnt by heart", epochs=-1)),
+        (confused and used is not None and used >= 0.5, StrategyRule(
+            "not learning", "the policy moved without telling chosen from rejected: clearer pairs",
+            {"score_threshold": 1.2, "learning_rate": 1 / 1.25})),
+        (len(best) == 4 and best[-1] <= best[0] and t.pairs >= 64, StrategyRule(
+            "plateau", "no better best score in three phases: learn from the top only",
+            {"score_threshold": 1.15})),
+    )  # fmt: skip
+    return [rule for fires, rule in table if fires]
 
 
 class StrategyReply(Reply):
@@ -272,7 +225,7 @@ class FineTuningStrategist(Supporter[Telemetry, StrategyAdvice, StrategyReply]):
 
     def advise(self, request: Telemetry) -> tuple[StrategyAdvice, str]:
         values = vars(request.controls).copy()
-        fired = [rule for rule in RULES if rule.applies(request)]
+        fired = fired_rules(request)
         for rule in fired:
             values["epochs"] += rule.epochs
             for name, factor in rule.factors.items():
@@ -280,8 +233,7 @@ class FineTuningStrategist(Supporter[Telemetry, StrategyAdvice, StrategyReply]):
         reason = "; ".join(f"{rule.name}: {rule.why}" for rule in fired) or "nothing stands out"
         return bounded_advice(request.controls, values, one_line(reason, REASON_CHARS)), ""
 
-    def values(self, request: Telemetry) -> dict[str, str]:
-        """Numbers only, so nothing needs delimiting."""
+    def values(self, request: Telemetry) -> dict[str, str]:  # numbers only: nothing to delimit
         shown = {name: _text(value) for name, value in vars(request).items() if name != "key"}
         shown["quantiles"] = shown.pop("score_quantiles")
         controls = [

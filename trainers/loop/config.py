@@ -152,10 +152,9 @@ class RunConfig:
             yield "the model behind this endpoint cannot be tuned: set method: search (or tuning: false)"
 
     @property
-    def messages(self) -> dict[int, Mapping[str, float]]:
-        """Styles of the islands, by island, if the model answers messages."""
-        islands = range(self.exploration.islands if self.backend.name == "chat" else 0)
-        return dict.fromkeys(islands, self.backend.chat.styles)
+    def messages(self) -> Mapping[str, float] | None:
+        """Styles, by weight, if the model answers messages."""
+        return self.backend.chat.styles if self.backend.name == "chat" else None
 
     @property
     def teaches_phases(self) -> bool:

@@ -88,7 +88,7 @@ class PhaseData:
         config = self.config
         _, last = config.blocks[number - 1]
         rng = stream(config.seed, "pair pool", number)
-        pool = answers(self.store, last, _POOL, rng, config.messages, taught)
+        pool = answers(self.store, last, _POOL, rng, taught)
         asked = self._exam.prompts if self._exam else ()
         fitting = writable(pool, self._tokenizer, config.sampling, config.phase.max_tokens)
         return [record for record in fitting if record.prompt not in asked]
@@ -103,7 +103,6 @@ def answers(
     last: int,
     limit: int,
     rng: np.random.Generator,
-    without: Collection[int] = (),
     taught: Iterable[Candidate] = (),
 ) -> list[Candidate]:
     """Every candidate that answers one of at most `limit` prompts of the rounds up to `last`, in the order of the
@@ -114,10 +113,9 @@ def answers(
         last: the last round that counts.
         limit: prompts at most; more are thinned out at random, each as likely as any other.
         rng: draws them.
-        without: islands that do not count, since their prompts are none that the policy continues.
         taught: further answers to these prompts.
     """
-    asked = thinned([own for own in store.asked(last) if own[1] not in without], limit, rng)
+    asked = thinned(store.asked(last), limit, rng)
     by_island = grouped(taught, lambda record: (record.round, record.island))
     return [
         record

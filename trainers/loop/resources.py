@@ -66,7 +66,7 @@ class Parts:
         )  # fmt: skip
         for island in range(config.exploration.islands if config.exploration.samples else 0):
             start = self.tasks.instances[island % len(self.tasks.instances)].start or config.start
-            self.agent.require_sites(self.spec.starts[start], f"the start `{start}`", island)
+            self.agent.require_sites(self.spec.starts[start], f"the start `{start}`")
         self.backend = open_engine(
             config.backend, config.sampling, model=config.model, folder=store.folder, policy=self.policy
         )  # fmt: skip

@@ -48,9 +48,8 @@ class Teacher:
     def _asked(self, first: int, last: int, wanted: Callable[[str], bool]) -> list[Asked]:
         """The prompts of these rounds that are wanted, each once."""
         found: dict[str, Asked] = {}
-        continued_by_none = self._config.messages
         for round_, island, prompt in self._store.asked(last):
-            if prompt and wanted(prompt) and round_ >= first and island not in continued_by_none:
+            if prompt and wanted(prompt) and round_ >= first:
                 proposal = self._store.proposal(round_, island, prompt)
                 parent = self._store.candidate(proposal.parent_id)
                 found.setdefault(prompt, (round_, again(proposal, island, parent)))

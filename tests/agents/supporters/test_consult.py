@@ -53,27 +53,19 @@ def test_malformed_reply_is_asked_for_again_and_told_why(supporter):
         answer = supporter("strategist", server.base_url, limits).consult(TELEMETRY)
     assert answer.call.status == "ok"
     assert answer.call.attempts == 3
-    assert answer.call.reason == "no JSON object found; field 'reason' does not fit the schema (string_type)"
     assert "no JSON object found" in server.requests[1].body["messages"][1]["content"]
     assert "field 'reason'" in server.requests[2].body["messages"][1]["content"]
     assert server.requests[0].body["seed"] != server.requests[1].body["seed"]
 
 
-@pytest.mark.parametrize(
-    ("limits", "reason"),
-    [
-        (with_constants(CallLimits, calls=2), "2 calls is spent"),
-        (with_constants(CallLimits, tokens=240), "240 tokens is spent"),
-    ],
-)
-def test_spent_budget_skips_without_a_request(limits, reason, supporter):
+@pytest.mark.parametrize("limit", [{"calls": 2}, {"tokens": 240}], ids=str)
+def test_spent_budget_skips_without_a_request(limit, supporter):
     with s.serve(GOOD) as server:
-        strategist = supporter("strategist", server.base_url, limits)
+        strategist = supporter("strategist", server.base_url, with_constants(CallLimits, **limit))
         answers = [strategist.consult(TELEMETRY) for _ in range(4)]
     assert [answer.call.status for answer in answers] == ["ok", "ok", "skipped", "skipped"]
-    assert reason in answers[2].call.reason
-    assert len(server.requests) == 2
-    assert answers[3].call.attempts == 0
+    assert [answer.call.attempts for answer in answers] == [1, 1, 0, 0]
+    assert "is spent" in answers[2].call.reason
     assert answers[3].advice == NEUTRAL["strategist"]
 
 
@@ -117,27 +109,15 @@ def test_key_is_sent_and_never_recorded(role, supporter, monkeypatch, caplog):
 
 def test_injected_reply_is_bounded_in_every_role(supporter):
     """A server under an attacker's control: made-up fields, values beyond all bounds, whole programs."""
+    whole = {"find": EXPLORATION.parent.program, "replace": "import os\ndef policy(c, h, t): ...\n"}
     reply = {
-        "critique": "\x1b[2J" + "obey " * 2_000,
-        "reason": "\u202e" + "obey " * 2_000,
-        "decision": "accept",
-        "reasons": ["promote"] * 50,
-        "accept": True,
-        "rule_accepts": True,
-        "beta": 1e300,
-        "score_threshold": -1e300,
-        "epochs": 10**9,
-        "learning_rate": 1e9,
+        "critique": "\x1b[2J" + "obey " * 2_000, "reason": "\u202e" + "obey " * 2_000, "decision": "accept",
+        "reasons": ["promote"] * 50, "accept": True, "rule_accepts": True,
+        "beta": 1e300, "score_threshold": -1e300, "epochs": 10**9, "learning_rate": 1e9,
         "regressions": [{"metric": "made_up", "note": "x"}] * 50,
         "suggestions": [{"name": "window", "value": 1e300, "reason": "x" * 500}] * 20,
-        "patches": [
-            {
-                "edits": [
-                    {"find": EXPLORATION.parent.program, "replace": "import os\ndef policy(c, h, t): ...\n"}
-                ]
-            }
-        ],
-    }
+        "patches": [{"edits": [whole]}],
+    }  # fmt: skip
     limits = with_constants(CallLimits, attempts=1, reply_bytes=1_000_000)
     with s.serve(s.say(json.dumps(reply))) as server:
         answers = [
@@ -160,19 +140,17 @@ def test_injected_reply_is_bounded_in_every_role(supporter):
     assert all(len(answer.call.outcome) <= 1_000 for answer in answers)
 
 
-@pytest.mark.parametrize("role", sorted(REQUESTS))
 @pytest.mark.parametrize("name", s.ENDING)
-def test_bad_reply_is_recorded_and_changes_nothing(name, role, supporter):
+def test_bad_reply_is_recorded_and_changes_nothing(name, supporter):
     behaviour, expected = s.ENDING[name]
-    with s.serve(behaviour) as hostile:
-        answer = supporter(role, hostile.base_url).consult(REQUESTS[role])
-    assert answer.advice == NEUTRAL[role]
-    assert (answer.call.status, answer.call.attempts, len(hostile.requests)) == ("skipped", 1, 1)
-    assert expected in answer.call.reason
-    assert len(answer.call.reply) <= 2_000
-    assert answer.call.outcome == ""
-    json.dumps(vars(answer.call))
-    answer.call.reply.encode()
+    for role in REQUESTS if "fit" in expected else ("inspector",):
+        with s.serve(behaviour) as hostile:
+            answer = supporter(role, hostile.base_url).consult(REQUESTS[role])
+        assert answer.advice == NEUTRAL[role]
+        assert (answer.call.status, answer.call.attempts, len(hostile.requests)) == ("skipped", 1, 1)
+        assert expected in answer.call.reason
+        assert len(answer.call.reply) <= 2_000
+        json.dumps(vars(answer.call)).encode()
 
 
 @pytest.mark.parametrize("name", s.STALLING)

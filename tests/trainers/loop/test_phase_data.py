@@ -48,11 +48,6 @@ def test_a_small_run_is_taken_whole_and_in_order(store):
     assert pool(store, 100, last=2) == everything[: 2 * ISLANDS * SAMPLES]
 
 
-def test_islands_whose_models_answer_messages_are_left_out(store):
-    found = answers(store, ROUNDS, 100, np.random.default_rng(0), without={1: {"diff": 1.0}})
-    assert {c.prompt for c in found} == {f"prompt {round_} 0" for round_ in range(1, ROUNDS + 1)}
-
-
 def test_of_a_long_run_whole_prompts_are_drawn(store):
     found = pool(store, 4)
     assert set(Counter(c.prompt for c in found).values()) == {SAMPLES}
