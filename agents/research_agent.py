@@ -100,7 +100,7 @@ class ResearchAgent:
             self._best[instance] = max(record.score, self._best.get(instance, record.score))
 
     def improves(self, record: Candidate) -> bool:
-        """Whether a record is a program not seen before that beats its parent by the smallest gain that counts."""
+        """True for a program not seen before that beats its parent by the smallest gain that counts."""
         first = not record.is_copy and record.duplicate_of is None
         return first and record.gain is not None and record.gain > self.settings.min_gain
 
@@ -136,7 +136,9 @@ class ResearchAgent:
         self, island: Island, round: int, n: int, purpose: str, notes: Sequence[str], sites: int
     ) -> list[Proposal]:
         rng = stream(self.seed, purpose, round, island.index)
-        parent, worse = self._parents(island, rng)
+        # The program to change, and a worse one to show beside it.
+        parent = island.choose_parent(rng) if self.settings.evolve else self._starts[island.index]
+        worse = island.choose_worse(parent, rng) if self.settings.evolve else None
         if parent.score is None:
             raise ValueError(f"candidate {parent.id} has no score")
         style, chosen = self._choose(parent, min(sites, n), rng)
@@ -174,13 +176,6 @@ class ResearchAgent:
             )
         return options
 
-    def _parents(self, island: Island, rng: np.random.Generator) -> tuple[Candidate, Candidate | None]:
-        """The program to change, and a worse one to show beside it."""
-        if not self.settings.evolve:
-            return self._starts[island.index], None
-        parent = island.choose_parent(rng)
-        return parent, island.choose_worse(parent, rng)
-
     def _choose(
         self, parent: Candidate, count: int, rng: np.random.Generator
     ) -> tuple[Style, list[EditSite]]:
@@ -209,14 +204,10 @@ class ResearchAgent:
         return sorted((score, text) for text, score in best.items())
 
     def _begin_round(self, island: Island, round: int) -> None:
-        """What happens to an island between two rounds."""
+        """Migration: every so many rounds an island receives the best of its neighbour in the ring of its instance."""
         every = self.settings.migrate_every
         if every and round // every > island.round // every:
-            ring = self._companions(island)
+            ring = [index for index in sorted(self.islands) if (index - island.index) % self._instances == 0]
             neighbour = self.islands[ring[ring.index(island.index) - 1]].best
             if neighbour is not None:
                 island.add(neighbour)
-
-    def _companions(self, island: Island) -> list[int]:
-        """The islands that have the same instance, itself included."""
-        return [index for index in sorted(self.islands) if (index - island.index) % self._instances == 0]

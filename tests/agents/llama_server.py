@@ -49,12 +49,7 @@ class LlamaServer:
             self.port = free.getsockname()[1]
         self.base_url = f"http://127.0.0.1:{self.port}/v1"
         numbers = (self.port, slots, context)
-        self._command = [
-            sys.executable,
-            __file__,
-            str(gguf),
-            *map(str, numbers),
-        ]
+        self._command = [sys.executable, __file__, str(gguf), *map(str, numbers)]
         self._process: subprocess.Popen | None = None
 
     def start(self) -> None:

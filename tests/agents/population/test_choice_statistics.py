@@ -33,13 +33,3 @@ def test_draws_follow_weight_prior_and_the_uniform_share(trials, uniform):
     expected = (1 - uniform) * weights[0] / sum(weights) + uniform / 3
     assert draws[2] == 0
     assert draws[0] / 400 == pytest.approx(expected, abs=5 * 0.025)
-
-
-def test_what_pays_is_chosen_more_often_but_nothing_is_dropped():
-    tally = ChoiceStatistics()
-    for _ in range(60):
-        tally.add("good", True)
-        tally.add("bad", False)
-    draws = Counter(tally.choose(["good", "bad"], stream(0, draw)) for draw in range(300))
-    assert draws[0] > 200
-    assert draws[1] > 10

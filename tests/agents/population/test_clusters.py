@@ -28,24 +28,9 @@ def test_constants_and_names_are_no_difference_of_shape_but_calls_are():
 
 
 NUMBERS = [
-    "50",
-    "-7",
-    "7.5e-3",
-    "5.",
-    "x1",
-    "0x7",
-    "1_000",
-    "1_500",
-    "1.5_5e1_5",
-    "7.5.real",
-    r"'\N{CJK UNIFIED IDEOGRAPH-4E00}'",
-    "[7, 8.0]",
-    "7j",
-    "'7'",
-    "7 .real",
-    "7..real",
-    "f'{x1:5.2f}'",
-]
+    "50", "-7", "7.5e-3", "5.", "x1", "0x7", "1_000", "1_500", "1.5_5e1_5", "7.5.real", "[7, 8.0]", "7j", "'7'",
+    r"'\N{CJK UNIFIED IDEOGRAPH-4E00}'", "7 .real", "7..real", "f'{x1:5.2f}'",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", NUMBERS)

@@ -40,15 +40,8 @@ ODD = [
 ]
 
 BROKEN = [
-    "",
-    "\n",
-    "def policy(",
-    "x = 1",
-    "def policy(c):\r\n    x = 1\r\n",
-    "\0",
-    "def policy(c):\n  x = 1",
-    "\f",
-]
+    "", "\n", "def policy(", "x = 1", "def policy(c):\r\n    x = 1\r\n", "\0", "def policy(c):\n  x = 1", "\f",
+]  # fmt: skip
 
 
 class Arms(ProgramTask):
@@ -109,11 +102,8 @@ def damaged(draw):
     text = draw(any_program)
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(text)))
-        text = (
-            text[:at]
-            + draw(st.sampled_from(["", "\n", "(", "'", '"""', "\\", ":", "=", " ", "é", "\r"]))
-            + text[at + 1 :]
-        )
+        put = draw(st.sampled_from(["", "\n", "(", "'", '"""', "\\", ":", "=", " ", "é", "\r"]))
+        text = text[:at] + put + text[at + 1 :]
     return text
 
 

@@ -46,17 +46,8 @@ def test_role(line, role):
 
 
 NO_CONSTANTS = [
-    "x ** 2",
-    "x[3]",
-    "x[-1]",
-    "f(x, axis=1)",
-    "f(axis=-1)",
-    '{"a": 2}',
-    "(1, 2)",
-    "[3]",
-    "True",
-    "0 * x",
-]
+    "x ** 2", "x[3]", "x[-1]", "f(x, axis=1)", "f(axis=-1)", '{"a": 2}', "(1, 2)", "[3]", "True", "0 * x",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("expression", NO_CONSTANTS)

@@ -72,37 +72,19 @@ EXPLORATION = ExplorationRequest(
 )
 
 TELEMETRY = Telemetry(
-    key=("phase", 2),
-    controls=TuningControls(),
-    pairs=64,
-    passed=200,
-    failed=100,
-    score_quantiles=(-0.5, -0.3, -0.2, -0.17, -0.1),
-    initial_score=-0.16,
-    best_scores=(-0.15, -0.12),
-    distinct_share=0.6,
-    entropy=1.2,
-    losses=(0.69, 0.6, 0.5, 0.45),
-    gate=(GateOutcome(True, 0.02, 0.08),),
-    min_gain=0.005,
-    max_kl=0.2,
-)
+    key=("phase", 2), controls=TuningControls(), pairs=64, passed=200, failed=100,
+    score_quantiles=(-0.5, -0.3, -0.2, -0.17, -0.1), initial_score=-0.16, best_scores=(-0.15, -0.12),
+    distinct_share=0.6, entropy=1.2, losses=(0.69, 0.6, 0.5, 0.45), gate=(GateOutcome(True, 0.02, 0.08),),
+    min_gain=0.005, max_kl=0.2,
+)  # fmt: skip
 
 INSPECTION = Inspection(
-    key=("phase", 2),
-    rule_accepts=True,
-    gain=0.02,
-    kl=0.1,
-    min_gain=0.005,
-    max_kl=0.2,
-    gain_error=0.008,
-    samples=96,
+    key=("phase", 2), rule_accepts=True, gain=0.02, kl=0.1, min_gain=0.005, max_kl=0.2, gain_error=0.008, samples=96,
     metrics=(
-        MetricChange("valid_share", 0.5, 0.6, higher_is_better=True),
-        MetricChange("ic_mse", 0.01, 0.012),
+        MetricChange("valid_share", 0.5, 0.6, higher_is_better=True), MetricChange("ic_mse", 0.01, 0.012),
     ),
     recent=(True, False),
-)
+)  # fmt: skip
 
 NEUTRAL = {
     "exploration": ExplorationAdvice(),
