@@ -164,7 +164,7 @@ class Supporter(ABC, Generic[Request, Advice, Answer]):
         self.budget = Budget(own.limits)
         self.client: ChatClient | None = None
         if own.form == "llm" and own.endpoint is not None:
-            self.client = ChatClient(own.endpoint)
+            self.client, self._temperature = ChatClient(own.endpoint), own.endpoint.temperature
 
     @abstractmethod
     def advise(self, request: Request) -> tuple[Advice, str]:
@@ -231,7 +231,7 @@ class Supporter(ABC, Generic[Request, Advice, Answer]):
             attempts += 1
             try:
                 reply = client.ask(
-                    (system, asked), seed=seed, schema=schema, temperature=client.endpoint.temperature,
+                    (system, asked), seed=seed, schema=schema, temperature=self._temperature,
                     deadline_s=left, max_bytes=limits.reply_bytes,
                 )  # fmt: skip
                 text = reply.text
