@@ -16,7 +16,7 @@ import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 from atlas_gym.evaluation.channel import CandidateError, Channel, ChannelClosed, Task
 from atlas_gym.evaluation.result import (
@@ -153,7 +153,12 @@ class Evaluator:
         if isinstance(outcome, ChannelClosed):
             outcome = failure_from_exit(ended, task.limits, server.resident_bytes)
         peak_mb = ended.peak_bytes / 2**20
-        cost = {"wall_s": wall_s, "cpu_s": ended.cpu_s, "peak_memory_mb": peak_mb, "layers": server.layers}
+        cost: dict[str, Any] = {
+            "wall_s": wall_s,
+            "cpu_s": ended.cpu_s,
+            "peak_memory_mb": peak_mb,
+            "layers": server.layers,
+        }
         if isinstance(outcome, CandidateError):
             detail = sanitise(outcome.text, task.limits.error_chars)
             return Evaluation(outcome.status, None, detail, **cost)

@@ -1,8 +1,8 @@
-"""The candidate's side of a task of calls: runs the program as often as asked, calls it as asked.
+"""The worker's side of a task of calls: runs the program as often as asked, calls it as asked.
 
-A request is a head (what to do, with which run of the program, how many bytes follow) and a value; a reply is a
-head and a value. Nothing here is trusted: a program that replaces any of it can send other answers, which are just
-answers. What is checked here gives an honest mistake a useful message.
+A request is a head (operation, run of the program, length of the value) and a value; a reply is a head and a value.
+Nothing here is trusted: a program that replaces any of it can send other answers, which are just answers. What is
+checked here gives an honest mistake a useful message.
 """
 
 import random
@@ -49,18 +49,16 @@ class Served:
         elif operation == KEEP:
             self._kept.append(decode(bytes(request), REQUEST.size))  # arrays read from bytes are read-only
         else:
-            self._start(operation, run, decode(request, REQUEST.size))
+            if operation == RESTART:
+                self._runs.clear()
+                self._kept.clear()
+            seed = decode(request, REQUEST.size)
+            random.seed(seed)
+            np.random.seed(seed)
+            self._runs[run] = self._load()
         message = _encoded(answer, REPLY.size)
         REPLY.pack_into(message, 0, _ANSWER, len(message) - REPLY.size)
         return message
-
-    def _start(self, operation: int, run: int, seed: int) -> None:
-        if operation == RESTART:
-            self._runs.clear()
-            self._kept.clear()
-        random.seed(seed)
-        np.random.seed(seed)
-        self._runs[run] = self._load()
 
 
 def _as_of_now(answer: Any) -> Any:

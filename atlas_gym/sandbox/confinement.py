@@ -186,21 +186,15 @@ def _set_limits(address_space: int, cpu_s: int) -> None:
         resource.RLIMIT_CPU: cpu_s,  # ends in SIGKILL: a signal before it could be ignored, and time be won
     }
     for name, wanted in limits.items():
-        _lower_limit(name, wanted)
-
-
-def _lower_limit(name: int, wanted: int) -> None:
-    present = resource.getrlimit(name)[1]
-    if present != resource.RLIM_INFINITY:
-        wanted = min(wanted, present)
-    resource.setrlimit(name, (wanted, wanted))
+        present = resource.getrlimit(name)[1]
+        lower = wanted if present == resource.RLIM_INFINITY else min(wanted, present)
+        resource.setrlimit(name, (lower, lower))
 
 
 def held_layers(confinement: Confinement) -> tuple[list[str], int]:
     """The layers that hold in a worker of this fork server, and how large such a worker is (`ru_maxrss`).
 
-    A child puts them on and tries to break each of them. What an evaluation reports as its layers is this
-    observation, not a list of calls that were made: kernels and container runtimes may accept a call without effect.
+    A child puts them on and tries to break each: kernels and container runtimes may accept a call without effect.
     """
     read_fd, write_fd = os.pipe()
     pid = os.fork()

@@ -10,7 +10,6 @@ import io
 import linecache
 import sys
 import traceback
-from collections.abc import Iterator
 
 from atlas_gym.sandbox.imports import PACKAGES
 from atlas_gym.sandbox.wire import ERROR, ERROR_HEAD, ERROR_KINDS
@@ -19,6 +18,7 @@ PROGRAM_NAME = "program"
 PROGRAM_FILE = "<program>"
 
 _OUT_OF_MEMORY = ("can't allocate memory", "cannot allocate memory", "not enough memory")
+_LONGEST_CHAIN = 20
 _NO_MORE_THREADS = "can't start new thread"
 
 
@@ -44,21 +44,14 @@ def _frame(kind: str, text: str) -> bytes:
 def _kind(error: BaseException) -> str:
     if isinstance(error, InvalidProgram):
         return "invalid"
-    chain = list(_chain(error))
+    chain: list[BaseException] = []  # libraries wrap a refusal in errors of their own
+    link: BaseException | None = error
+    while link is not None and len(chain) < _LONGEST_CHAIN:
+        chain.append(link)
+        link = link.__cause__ or link.__context__
     if any(map(_is_refusal, chain)):
         return "violation"
-    if any(map(_is_out_of_memory, chain)):
-        return "memory"
-    return "error"
-
-
-def _chain(error: BaseException, longest: int = 20) -> Iterator[BaseException]:
-    """The exception and those it was raised from: libraries wrap a refusal in errors of their own."""
-    link: BaseException | None = error
-    while link is not None and longest > 0:
-        yield link
-        link = link.__cause__ or link.__context__
-        longest -= 1
+    return "memory" if any(map(_is_out_of_memory, chain)) else "error"
 
 
 def _is_refusal(error: BaseException) -> bool:

@@ -22,7 +22,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +57,8 @@ class ForkServer:
         self, control: socket.socket, parent: int, serve: Callable[..., None], confinement: Confinement
     ) -> None:
         self._control = control
-        self._parent = _watch(parent)
+        # Readable when the trusted process dies, whose forks would hold the control socket open beyond its death.
+        self._parent = os.pidfd_open(parent) if hasattr(os, "pidfd_open") else None
         self._serve = serve
         self._confinement = confinement
         self._workers: dict[int, _Worker] = {}
@@ -75,20 +76,20 @@ class ForkServer:
         if self._parent is not None:
             poll.register(self._parent, select.POLLIN)
         while True:
-            for descriptor, _ in poll.poll(self._milliseconds_to_deadline()):
+            nearest = min((w.deadline for w in self._workers.values()), default=float("inf"))
+            left_ms = (nearest - time.monotonic()) * 1000
+            for descriptor, _ in poll.poll(None if nearest == float("inf") else max(0, int(left_ms) + 1)):
                 if descriptor == self._wake_read:
                     self._report_ended()
                 elif descriptor == self._parent or not self._handle_request():
                     for pid in self._workers:
                         _kill_group(pid)
                     return
-            self._kill_overdue()
-
-    def _milliseconds_to_deadline(self) -> int | None:
-        nearest = min((w.deadline for w in self._workers.values()), default=float("inf"))
-        if nearest == float("inf"):
-            return None
-        return max(0, int((nearest - time.monotonic()) * 1000) + 1)
+            now = time.monotonic()
+            for pid, running in self._workers.items():
+                if now >= running.deadline:
+                    running.killed, running.deadline = wire.KILLED_BY_WATCHDOG, float("inf")
+                    _kill_group(pid)
 
     def _handle_request(self) -> bool:
         try:
@@ -101,13 +102,14 @@ class ForkServer:
         operation, number, seconds = wire.REQUEST.unpack(request)
         if operation == wire.SPAWN:
             self._spawn(number, *descriptors)
-        elif operation == wire.ARM:
-            self._arm(number, seconds)
-        elif operation == wire.KILL:
-            self._kill(number)
-        else:
-            return False
-        return True
+            return True
+        for pid, running in self._workers.items():
+            if running.number == number and operation == wire.ARM:
+                running.deadline = time.monotonic() + seconds
+            elif running.number == number and operation == wire.KILL:
+                running.killed = running.killed or wire.KILLED_ON_REQUEST
+                _kill_group(pid)
+        return operation in (wire.ARM, wire.KILL)
 
     def _spawn(self, number: int, read_fd: int, write_fd: int) -> None:
         try:
@@ -115,37 +117,16 @@ class ForkServer:
         except OSError:
             pid = -1
         if pid == 0:
-            self._be_worker(read_fd, write_fd)
+            try:
+                worker.run(read_fd, write_fd, self._serve, self._confinement)
+            finally:
+                os._exit(wire.WORKER_NOT_READY)
         os.close(read_fd)
         os.close(write_fd)
         if pid > 0:
             self._workers[pid] = _Worker(number)
         else:
             self._send_exit(number, wire.FORK_FAILED, wire.NOT_KILLED, 0.0, 0)
-
-    def _be_worker(self, read_fd: int, write_fd: int) -> NoReturn:
-        try:
-            worker.run(read_fd, write_fd, self._serve, self._confinement)
-        finally:
-            os._exit(wire.WORKER_NOT_READY)
-
-    def _arm(self, number: int, seconds: float) -> None:
-        for running in self._workers.values():
-            if running.number == number:
-                running.deadline = time.monotonic() + seconds
-
-    def _kill(self, number: int) -> None:
-        for pid, running in self._workers.items():
-            if running.number == number:
-                running.killed = running.killed or wire.KILLED_ON_REQUEST
-                _kill_group(pid)
-
-    def _kill_overdue(self) -> None:
-        now = time.monotonic()
-        for pid, running in self._workers.items():
-            if now >= running.deadline:
-                running.killed, running.deadline = wire.KILLED_BY_WATCHDOG, float("inf")
-                _kill_group(pid)
 
     def _report_ended(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -196,10 +177,9 @@ def main(control_fd: int, stub_packages: Callable[[str, Path], None]) -> None:
 
 
 def _only_descriptor(control_fd: int) -> socket.socket:
-    """The control socket as the first descriptor after the standard ones, whatever number it came with.
+    """The control socket as the first descriptor after the standard ones; all later ones lie below `DESCRIPTORS`.
 
-    From here on every descriptor of this process and of its workers lies below `DESCRIPTORS`, so that a
-    worker which closes all of those closes all there are.
+    A worker which closes all of those therefore closes all there are.
     """
     first = 3
     if control_fd != first:
@@ -227,14 +207,6 @@ def _prepare(control: socket.socket, config: dict[str, Any]) -> tuple[ForkServer
     return ForkServer(control, config["parent"], serve, confinement), greeting
 
 
-def _watch(pid: int) -> int | None:
-    """A descriptor that becomes readable when process `pid` dies; None where there is no such thing.
-
-    Needed where the trusted process has forked: its copies hold the control socket open beyond its death.
-    """
-    return os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
-
-
 def _import_all(driver: str, with_torch: bool, further: list[str]) -> Callable[..., None]:
     """Import, and use once, what programs are likely to need: a worker then finds it ready."""
     for name in (*_LIKELY_IMPORTS.split(), *further):
@@ -242,19 +214,15 @@ def _import_all(driver: str, with_torch: bool, further: list[str]) -> Callable[.
         _require_one_thread(name)
     np.linalg.inv(np.linalg.solve(np.eye(3), np.eye(3)))
     if with_torch:
-        _import_torch()
+        import torch
+
+        torch.set_num_threads(1)
+        torch.set_num_interop_threads(1)
+        layer = torch.nn.Linear(2, 2)
+        torch.tanh(layer(torch.ones(2, 2))).mean()  # no backward: its engine must start in the worker
     serve: Callable[..., None] = importlib.import_module(driver).serve
     _require_one_thread(driver)
     return serve
-
-
-def _import_torch() -> None:
-    import torch
-
-    torch.set_num_threads(1)
-    torch.set_num_interop_threads(1)
-    layer = torch.nn.Linear(2, 2)
-    torch.tanh(layer(torch.ones(2, 2))).mean()  # no backward: its engine must start in the worker
 
 
 def _require_one_thread(imported: str) -> None:

@@ -1,4 +1,4 @@
-"""The candidate's side of a task whose programs have several entry points: as `call_driver`, any name can be called.
+"""The worker's side of a task whose programs have several entry points: as `call_driver`, any name can be called.
 
 A call's arguments are a name, positional arguments and keywords. Without these two (None) the question is what the
 name stands for: the answer is empty if for nothing, `(True,)` if it can be called, else `(False, value)`.

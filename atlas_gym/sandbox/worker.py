@@ -1,9 +1,8 @@
 """The worker: one forked process that runs one program and is then gone.
 
-`run` is entered right after the fork. It keeps the channel and nothing else of the fork server's
-descriptors, reads the limits, puts the layers on, says READY, and only then compiles the program, meets its
-imports and gives up files altogether. From there on nothing in this process is trusted: the program may
-replace any function of this file.
+`run` is entered right after the fork. It keeps none of the fork server's descriptors but the channel, reads the limits,
+puts the layers on, says READY, and only then compiles the program, meets its imports and gives up files. From there on
+nothing in this process is trusted: the program may replace any function of this file.
 """
 
 import math
@@ -119,7 +118,17 @@ def prepared(source: str, function: str) -> Callable[[], Callable[..., Any]]:
 
 def run(read_fd: int, write_fd: int, serve: Callable[..., None], confinement: Confinement) -> NoReturn:
     """Be the worker on these two descriptors; never returns."""
-    _leave_the_fork_server(read_fd, write_fd)
+    os.setsid()
+    die_with_parent()
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for standard in (1, 2):
+        os.dup2(0, standard)  # descriptor 0 is /dev/null, open both ways
+    low = 3
+    for kept in sorted((read_fd, write_fd)):
+        os.closerange(low, kept)
+        low = kept + 1
+    os.closerange(low, DESCRIPTORS)
     pipe = WorkerPipe(read_fd, write_fd)
     memory_mb, cpu_s, core, error_chars, name_length, source_length = START.unpack(pipe.receive(START.size))
     function = pipe.receive(name_length).decode()
@@ -137,20 +146,6 @@ def run(read_fd: int, write_fd: int, serve: Callable[..., None], confinement: Co
         pipe.send_raw(failure.error_frame(error, source, error_chars))
         os._exit(1)
     os._exit(0)
-
-
-def _leave_the_fork_server(read_fd: int, write_fd: int) -> None:
-    os.setsid()
-    die_with_parent()
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    for standard in (1, 2):
-        os.dup2(0, standard)  # descriptor 0 is /dev/null, open both ways
-    low = 3
-    for kept in sorted((read_fd, write_fd)):
-        os.closerange(low, kept)
-        low = kept + 1
-    os.closerange(low, DESCRIPTORS)
 
 
 def _fix_randomness() -> None:
