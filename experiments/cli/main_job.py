@@ -119,10 +119,9 @@ def _say_how_to_go_on(folder: Path, console: Console) -> None:
     if not (folder / "config.yaml").exists():
         return  # it has not begun
     console.print("\nStopped; nothing that was stored is lost. Continue with:")
-    words, quoted = (
-        f"{Path(sys.executable).name} -m atlas_gym.experiments.run --resume --folder",
-        shlex.quote(str(folder)),
-    )
+    words = f"{Path(sys.executable).name} -m atlas_gym.experiments.run --resume --folder"
     if Path(sys.argv[0]).name == "atlas":
         words = "atlas resume"
-    console.print(f"  {words} {quoted}", soft_wrap=True, markup=False)  # to be copied: no line breaks in it
+    console.print(
+        f"  {words} {shlex.quote(str(folder))}", soft_wrap=True, markup=False
+    )  # to be copied: no line breaks in it

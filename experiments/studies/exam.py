@@ -67,10 +67,7 @@ def examined(
             with RunStore.open_readonly(run) as store:
                 exam = _exam(config, policy, pool, store)
                 # All that the base model's answers depend on: runs that have it in common share them.
-                model, posed = (
-                    (config.model, config.sampling),
-                    (config.env, config.env_args),
-                )
+                model, posed = ((config.model, config.sampling), (config.env, config.env_args))
                 own = repr((model, posed, config.exam.instances, sorted(exam.prompts)))
                 if base is None:
                     asked, base = own, answers(policy, config, exam)

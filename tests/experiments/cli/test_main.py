@@ -22,20 +22,11 @@ def test_every_command_says_what_it_takes(name, capsys):
     assert not about.startswith(("positional arguments:", "options:")), "what does it do?"
 
 
-def test_resuming_says_how_it_is_called(capsys):
-    with pytest.raises(SystemExit):
-        main(["resume", "--help"])
-    assert "atlas resume FOLDER" in capsys.readouterr().out
-
-
-def test_alone_it_lists_its_commands(capsys):
+def test_alone_it_lists_its_commands_and_a_typo_gets_the_nearest(capsys):
     assert main([]) == 2
     assert main(["--help"]) == 0
     listed = capsys.readouterr().out
     assert all(f"  {name} " in listed for name in COMMANDS)
-
-
-def test_a_typo_is_answered_with_the_nearest_command(capsys):
     assert main(["evalute"]) == 2
     assert "did you mean evaluate?" in capsys.readouterr().err
 
@@ -67,11 +58,8 @@ def test_commands_of_the_environments_need_nothing_heavy(tmp_path):
 
 @pytest.mark.parametrize("command", ["settings", "list"])
 def test_a_reader_that_has_read_enough_is_no_error(command):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "atlas_gym.experiments.cli.main", command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    words = [sys.executable, "-m", "atlas_gym.experiments.cli.main", command]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.close()
     said = process.stderr.read()
     process.stderr.close()
@@ -145,8 +133,5 @@ def test_shipped_files_are_found_by_name_from_anywhere(tmp_path, monkeypatch):
     assert find("configs", "default.yaml").is_file()
     (tmp_path / "default.yaml").touch()
     assert find("configs", "default.yaml").resolve() == tmp_path / "default.yaml"
-
-
-def test_a_name_that_nothing_has_is_answered_with_the_nearest():
     with pytest.raises(SettingsError, match="did you mean default"):
         find("configs", "defalt")

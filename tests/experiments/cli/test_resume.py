@@ -4,7 +4,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,14 +13,7 @@ from safetensors.torch import load_file
 
 import atlas_gym
 from atlas_gym.agents.models.adapters import digest
-from atlas_gym.trainers.store.store import RunStore
-
-SMALL = [
-    "--rounds=5", "--phase_every=2", "--exploration.islands=3", "--exploration.samples=6", "--pairs.count=8",
-    "--gate.samples=2", "--held_out_seeds=2", "--env_args.replicas=2", "--env_args.horizon=300",
-    "--tracking=off", "--torch_threads=1",
-]  # fmt: skip
-
+from tests.experiments.cli.small_run import command, contents
 
 KILLS = 10
 SANDBOX = Path(atlas_gym.__file__).parent / "sandbox"
@@ -29,20 +21,10 @@ SANDBOX = Path(atlas_gym.__file__).parent / "sandbox"
 
 
 def start(folder: Path) -> subprocess.Popen:
-    command = [
-        sys.executable,
-        "-m",
-        "atlas_gym.experiments.run",
-        "--folder",
-        str(folder),
-        "--resume-if-exists",
-    ]
-    if not (folder / "config.yaml").exists():
-        command += SMALL
     # A session of its own: whatever the run starts can be told from everything else. Interrupts count even where
     # the tests are a shell's background job, which ignores them and hands that down.
     return subprocess.Popen(
-        command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        command(folder, "--rounds=5"), start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
 
@@ -68,15 +50,6 @@ def kill_at_random(process: subprocess.Popen) -> bool:
     process.kill()
     process.communicate()
     return process.returncode == -signal.SIGKILL
-
-
-def contents(folder: Path) -> tuple:
-    with RunStore(folder) as store:
-        phases = [
-            (p.get("policy_digest"), p.get("reference_digest"), p.get("decision"), p.get("skipped"))
-            for p in store.phases()
-        ]
-        return list(store.candidates()), [tuple(row) for row in store.pairs()], phases
 
 
 @pytest.mark.slow

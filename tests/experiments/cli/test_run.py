@@ -96,27 +96,18 @@ def begun(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("lost", ["", None], ids=["empty", "gone"])
-def test_lost_settings_are_written_again(begun, lost, capsys):
+@pytest.mark.parametrize("damaged", ["", None, "\0\0\0", "agent: {islands: radiu}"])
+def test_lost_or_damaged_settings_are_written_again(begun, damaged, capsys):
     path = begun / "config.yaml"
     before = path.read_text()
-    path.unlink()
-    if lost is not None:
-        path.write_text(lost)
+    path.write_text(damaged or "")
+    if damaged:
+        assert main(["--folder", str(begun), "--resume"]) == 2
+        assert f"delete {path}: --resume writes it again" in capsys.readouterr().err
+    if damaged != "":
+        path.unlink()
     assert main(["--folder", str(begun), "--resume", "--print-settings"]) == 0
     assert path.read_text() == before == capsys.readouterr().out
-
-
-@pytest.mark.parametrize("damaged", ["\0\0\0", "agent: {islands: radiu}"])
-def test_settings_that_cannot_be_understood_can_be_written_again(begun, damaged, capsys):
-    path = begun / "config.yaml"
-    before = path.read_text()
-    path.write_text(damaged)
-    assert main(["--folder", str(begun), "--resume"]) == 2
-    assert f"delete {path}: --resume writes it again" in capsys.readouterr().err
-    path.unlink()
-    assert main(["--folder", str(begun), "--resume", "--print-settings"]) == 0
-    assert path.read_text() == before
 
 
 def test_settings_that_were_cut_short_make_no_other_run(begun, capsys):

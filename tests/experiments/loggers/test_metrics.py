@@ -1,14 +1,10 @@
 """Names and numbers of a run's metrics."""
 
-import itertools
-import random
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from atlas_gym.agents.population.clusters import RADIUS
-from atlas_gym.evaluation import Status
 from atlas_gym.experiments.loggers.metrics import (
     Progress,
     exam_row,
@@ -109,50 +105,6 @@ def test_the_exam_has_a_number_for_each_policy():
         "exam/validity/base": 0.25, "exam/validity/tuned": 0.5,
         "exam/yield@.002/base": 0.25, "exam/yield@.002/tuned": 0.5,
     }  # fmt: skip
-
-
-def test_no_number_is_told_under_two_names(folder, tmp_path):
-    """Over rounds: no series is another one, or a multiple of it. Of a phase and a step: unlike numbers that
-    are stored come out once."""
-    rng = random.Random(0)
-    rows, progress = [], Progress(RADIUS)
-    with RunStore.open_readonly(make_run(tmp_path / "long", Layout(rounds=12))) as store:
-        for round_ in range(12):
-            list(progress.evaluations(store.candidates("c.round = ?", (round_,))))
-            rows.append(progress.round(_random_round(round_, rng)))
-    series = {key: np.array([float(row.get(key) or 0) for row in rows]) for key in rows[-1]}
-    told = {key: column for key, column in series.items() if len(set(column)) > 2}
-    assert {"score/best", "explore/valid", "explore/new", "status/error", "island/0/best"} <= set(told)
-    for one, other in itertools.combinations(told, 2):
-        alike = np.corrcoef(told[one], told[other])[0, 1]
-        assert abs(alike) < 1 - 1e-9, f"{one} and {other} are the same"
-
-    numbers = iter(range(100, 300))
-    with RunStore.open_readonly(folder) as store:
-        (stored,) = store.phases()
-    unlike = _unlike(stored, numbers)
-    row = {key: value for key, value in phase_row(unlike, []).items() if value >= 100}  # no yes or no
-    assert sorted(row.values()) == sorted(set(row.values()))
-    for step in step_rows(unlike, before=next(numbers)):
-        assert sorted(step.values()) == sorted(set(step.values()))
-        assert not set(step.values()) & (set(row.values()) - {row["phase"]})
-
-
-def _random_round(round_, rng):
-    counts = ("valid", "new", "improving", "distinct", "tokens")
-    return {"round": round_, "samples": rng.randint(50, 99), "statuses": {s: rng.randint(0, 9) for s in Status},
-            "drawn": 40, "smoke_runs": 30, "smoke_failed": 11,
-            "generation_s": rng.random(), "evaluation_wait_s": rng.random(),
-            **{key: rng.randint(1, 50) for key in counts}}  # fmt: skip
-
-
-def _unlike(value, numbers):
-    """The same with another number in place of every number."""
-    if isinstance(value, dict):
-        return {key: _unlike(item, numbers) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_unlike(item, numbers) for item in value]
-    return next(numbers) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 def test_dpos_curves_go_on_over_the_phases():

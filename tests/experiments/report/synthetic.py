@@ -8,6 +8,7 @@ shows it.
 import math
 import random
 import re
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -73,17 +74,11 @@ def make_run(folder: Path, layout: Layout = Layout(), finished: bool = True) -> 
 def write_config(folder: Path, layout: Layout) -> None:
     """The settings that a report reads of a run."""
     config = {
-        "env": layout.env,
-        "env_args": {},
-        "start": "named",
-        "method": layout.method,
-        "seed": layout.seed,
-        "rounds": layout.planned_rounds,
-        "phase_every": layout.phase_every,
-        "held_out_seeds": 4,
+        "env": layout.env, "env_args": {}, "start": "named", "method": layout.method, "seed": layout.seed,
+        "rounds": layout.planned_rounds, "phase_every": layout.phase_every, "held_out_seeds": 4,
         "exploration": {"islands": layout.islands, "samples": layout.samples},
         "phase": {"reference": "gated", "initialisation": "previous", "beta": 0.1},
-    }
+    }  # fmt: skip
     (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
 
 
@@ -94,30 +89,17 @@ def add_round(store: RunStore, search: _Search, round_: int) -> None:
         for island in range(search.layout.islands)
         for sample in range(search.layout.samples)
     ]
-    statuses: dict[str, int] = {}
-    for record in records:
-        statuses[record.status] = statuses.get(record.status, 0) + 1
     valid = [r for r in records if r.passed]
-    store.add_round(
-        round_,
-        records,
-        {
-            "round": round_,
-            "samples": len(records),
-            "drawn": len(records),
-            "smoke_runs": len(records),
-            "smoke_failed": 0,
-            "valid": len(valid),
-            "new": sum(not r.is_copy for r in valid),
-            "improving": sum((r.gain or 0) > 0.002 for r in valid),
-            "distinct": len({r.program_key for r in valid if r.duplicate_of is None}),
-            "statuses": statuses,
-            "best": max((r.score for r in valid), default=None),
-            "tokens": 9 * len(records),
-            "generation_s": 1.5,
-            "evaluation_wait_s": 0.25,
-        },
-    )
+    summary = {
+        "round": round_, "samples": len(records), "valid": len(valid), "new": sum(not r.is_copy for r in valid),
+        "improving": sum((r.gain or 0) > 0.002 for r in valid),
+        "distinct": len({r.program_key for r in valid if r.duplicate_of is None}),
+        "statuses": Counter(str(record.status) for record in records),
+        "best": max((r.score for r in valid), default=None),
+        "tokens": 9 * len(records), "generation_s": 1.5, "evaluation_wait_s": 0.25,
+        "drawn": len(records), "smoke_runs": len(records), "smoke_failed": 0,
+    }  # fmt: skip
+    store.add_round(round_, records, summary)
     for record in valid:
         if record.score > search.parents[record.island].score:
             search.parents[record.island] = record
@@ -159,23 +141,11 @@ def call(role: Role, outcome: str, phase: int = 0) -> SupporterCall:
 
 def _seed(search: _Search, island: int) -> Candidate:
     record = Candidate(
-        id=island * search.layout.samples,
-        round=0,
-        island=island,
-        origin="seed",
-        style="",
-        site="",
-        parent_id=None,
-        prompt="",
-        completion="",
-        program=search.start,
-        program_key=program_key(search.start),
-        status="ok",
-        score=_score(search.start),
-        metrics={"normalized_score": 0.6},
-        diagnosis="The start loses a little everywhere.",
-        duplicate_of=0 if island else None,
-    )
+        id=island * search.layout.samples, round=0, island=island, origin="seed", style="", site="", parent_id=None,
+        prompt="", completion="", program=search.start, program_key=program_key(search.start), status="ok",
+        score=_score(search.start), metrics={"normalized_score": 0.6},
+        diagnosis="The start loses a little everywhere.", duplicate_of=0 if island else None,
+    )  # fmt: skip
     search.parents[island] = record
     search.first.setdefault(record.program_key or "", record)
     return record
@@ -192,27 +162,16 @@ def _sample(search: _Search, round_: int, island: int, sample: int) -> Candidate
     program = re.sub(rf"{site} =.*\n", lambda _: f"{site} ={completion}", parent.program)
     key = program_key(program)
     earlier = search.first.get(key or "")
+    passed = status == "ok"
     record = Candidate(
-        id=(round_ * search.layout.islands + island) * search.layout.samples + sample,
-        round=round_,
-        island=island,
-        origin="supporter" if rng.random() < 0.05 else "agent",
-        style="edit_line",
-        site=f"{site} =",
-        parent_id=parent.id,
-        prompt=f"prompt of {round_}/{island}",
-        completion=completion,
-        program=program,
-        program_key=key,
-        status=status,
-        score=_score(program) if status == "ok" else None,
-        detail=detail,
-        metrics={"normalized_score": rng.random()} if status == "ok" else {},
-        parent_score=parent.score,
-        is_copy=key == parent.program_key,
-        diagnosis=f"Most of the regret falls in quarter {rng.randrange(1, 5)}." if status == "ok" else "",
-        duplicate_of=earlier.id if earlier else None,
-    )
+        id=(round_ * search.layout.islands + island) * search.layout.samples + sample, round=round_, island=island,
+        origin="supporter" if rng.random() < 0.05 else "agent", style="edit_line", site=f"{site} =",
+        parent_id=parent.id, prompt=f"prompt of {round_}/{island}", completion=completion, program=program,
+        program_key=key, status=status, score=_score(program) if passed else None, detail=detail,
+        metrics={"normalized_score": rng.random()} if passed else {}, parent_score=parent.score,
+        is_copy=key == parent.program_key, duplicate_of=earlier.id if earlier else None,
+        diagnosis=f"Most of the regret falls in quarter {rng.randrange(1, 5)}." if passed else "",
+    )  # fmt: skip
     if key:
         search.first.setdefault(key, record)
     return record

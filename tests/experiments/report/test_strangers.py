@@ -42,11 +42,7 @@ def change(folder, *statements):
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("text", "says"),
-    [
-        ("a: &a [*a]\n", "aliases"),
-        ("\x00", "not YAML"),
-        ("- a list\n", "must hold settings"),
-    ],
+    [("a: &a [*a]\n", "aliases"), ("\x00", "not YAML"), ("- a list\n", "must hold settings")],
 )
 def test_settings_that_are_none(folder, text, says, capsys):
     (folder / "config.yaml").write_text(text)
