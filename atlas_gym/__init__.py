@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from atlas_gym._version import __version__
-from atlas_gym.tasks.registry import make_all_known, make_task
+from atlas_gym.tasks.registry import make_known, make_task, registered_ids
 
 if TYPE_CHECKING:
     from atlas_gym.evaluation.result import Judgement, Limits
@@ -27,7 +27,8 @@ _LAZY = {
     "ProgramTask": "atlas_gym.tasks.program_task",
 }
 
-make_all_known()
+for _id in registered_ids():
+    make_known(_id)
 
 
 def __getattr__(name: str) -> Any:

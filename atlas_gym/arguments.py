@@ -15,7 +15,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def at_least_one(text: str) -> int:
-    """A whole number of at least 1; of no workers or seeds nothing would come, and nobody be told."""
+    """A whole number of at least 1."""
     return _within(text, 1, None)
 
 

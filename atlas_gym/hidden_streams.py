@@ -1,17 +1,11 @@
 """Random streams that a program cannot recompute from the seed.
 
-Environments promise that `reset(seed=s)` gives the same problem again. If a problem were drawn from
-`default_rng(s)`, a program that knows the seed and this package's source could redraw the hidden
-parameters inside its worker. So every hidden stream is derived by HMAC-SHA256 from its labels *under a
-secret*: reproducible for whoever has the secret, noise for whoever has not.
-
-The secret is, in this order: the argument `secret`; the environment variable ATLAS_GYM_SECRET; a file in
-the user's state directory ($XDG_STATE_HOME/atlas-gym/secret, readable by the user only), made at first
-use. Workers get neither the variable nor, being confined, the file. The word "public" as secret gives
-streams that are the same on every machine, and guessable: use it to reproduce figures, not to score
-programs you do not trust.
-
-Evaluators on other machines must score as this one does: `secret_in_force` is what they are given.
+From `default_rng(s)` a program that knows the seed and this package's source could redraw the hidden parameters inside
+its worker. So every hidden stream is derived by HMAC-SHA256 from its labels *under a secret*: the argument `secret`,
+else the environment variable ATLAS_GYM_SECRET, else a file in the user's state directory
+($XDG_STATE_HOME/atlas-gym/secret, readable by the user only), made at first use. Workers get neither the variable nor,
+being confined, the file. The secret "public" gives streams that are the same on every machine, and guessable: use it to
+reproduce figures, not to score programs you do not trust.
 """
 
 import hashlib

@@ -32,7 +32,7 @@ class Interval:
         return self.mean + self.half_width
 
     def in_words(self, above: str, below: str, otherwise: str) -> str:
-        """What is said of it: that it lies above 0, below, or neither, which also goes for one without ends."""
+        """The text for one that lies above 0, below, or neither, as one with NaN ends."""
         if self.low > 0:
             return above
         return below if self.high < 0 else otherwise

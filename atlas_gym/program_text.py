@@ -1,8 +1,4 @@
-"""Programs as text: where in an answer is it, does it parse, does it define the entry function, have we seen it?
-
-These checks run in the caller's process and only parse; they never run a program. Evaluators do not rely
-on them: a worker parses for itself, inside its limits.
-"""
+"""Programs as text: parsing, fingerprints, and finding them in a model's answer. Nothing here runs a program."""
 
 import ast
 import hashlib
@@ -104,7 +100,6 @@ class _Normaliser(ast.NodeTransformer):
 
 
 def _is_bare_constant(statement: ast.stmt) -> bool:
-    """A docstring, or any other text or number that stands alone."""
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
@@ -115,8 +110,7 @@ _FENCE = re.compile(r"^ {0,3}(`{3,})([^`\n]*)$", re.MULTILINE)
 def program_in(answer: str | Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
     """The last fenced code block of an answer, or all of it if it has none.
 
-    Fences are lines of their own, as in Markdown: those that text mentions, and those in an indented docstring, do
-    not count. Where one of these has no partner, it may stand anywhere on its line.
+    Fences are lines of their own, as in Markdown; where one has no partner, it may stand anywhere on its line.
 
     Args:
         answer: a text, or a message of a chat, or several, of which the last is taken.
@@ -142,8 +136,7 @@ def blocks_in(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _between_any(text: str) -> tuple[int, int]:
-    """What stands between the last two fences, wherever on their lines; all of it without two. Each character is looked
-    at once."""
+    """The span between the last two fences, wherever on their lines; all of it without two. Linear time."""
     found, end = (0, len(text)), 0
     while (opening := text.find("```", end)) >= 0:
         first = text.find("\n", opening) + 1

@@ -1,9 +1,7 @@
-"""Random streams derived from names instead of saved state.
+"""Random streams derived from labels instead of saved state: ``stream(run_seed, purpose, round, island, ...)``.
 
-Every random decision of a run draws from ``stream(run_seed, purpose, round, island, ...)``. The stream
-depends on nothing but these labels, so a run that was killed and resumed makes the same decisions without any
-generator state having been stored, and adding one more consumer of randomness does not shift the draws of the
-others.
+A run that was killed and resumed makes the same decisions without any generator state having been stored, and another
+consumer of randomness does not shift the draws of the others.
 """
 
 import hashlib

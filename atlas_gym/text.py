@@ -18,20 +18,13 @@ def is_visible(character: str) -> bool:
 
 
 def sanitise(text: str, limit: int) -> str:
-    """``text`` with everything invisible but newlines replaced and at most ``limit`` characters kept.
-
-    What a program says ends up in prompts, logs and terminals, so control sequences must not survive; nor must
-    code fences, which end or begin a program there.
-    """
+    """``text`` for prompts, logs and terminals: no control sequences, no code fences, ``limit`` characters at most."""
     return _FENCE.sub(lambda fence: "'" * len(fence[0]), _visible(text[:limit], "\n", "?")).strip()
 
 
 def clean(text: str, limit: int) -> str:
-    """``text`` without control characters, lone surrogates and invisible marks, cut to ``limit`` characters.
-
-    What is removed could move a terminal's cursor, break UTF-8 encoding or hide words from a reader. Newlines
-    and tabs stay.
-    """
+    """``text`` without control characters but newlines and tabs, lone surrogates and invisible marks, cut to ``limit``
+    characters."""
     kept = _visible(text[:limit], "\n\t", "\ufffd")
     return kept if len(text) <= limit else kept[: max(0, limit - 1)] + "…"
 

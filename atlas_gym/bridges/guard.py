@@ -19,8 +19,7 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 class Guard:
     """Lets a request through if it carries `Authorization: Bearer TOKEN`, is not too long, and not one too many.
 
-    Only what has the token counts: strangers cannot use up the places. Who has it cannot keep one without asking
-    anything: a body has its time to arrive, and a session its time to go on.
+    Only requests with the token count. A body has its time to arrive, and a session its time to go on.
     """
 
     body_s: ClassVar[float] = 30.0
@@ -40,7 +39,7 @@ class Guard:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
-        elif not self._known(scope):
+        elif not secrets.compare_digest(_authorization(scope), self.expected):
             await _refuse(scope, receive, send, 401, "missing or wrong token")
         elif self._under_way >= self.max_requests:
             await _refuse(scope, receive, send, 503, f"{self.max_requests} requests are under way already")
@@ -50,10 +49,6 @@ class Guard:
                 await self._pass(scope, receive, send)
             finally:
                 self._under_way -= 1
-
-    def _known(self, scope: Message) -> bool:
-        scheme, space, token = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
-        return secrets.compare_digest(scheme.lower() + space + token, self.expected)  # RFC 9110: in any case
 
     async def _pass(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -86,6 +81,11 @@ class Guard:
             reason = f"nothing was asked for {self.idle_s:g} s"
             await send({"type": "websocket.close", "code": 1001, "reason": reason})
             return {"type": "websocket.disconnect", "code": 1001}
+
+
+def _authorization(scope: Message) -> bytes:
+    scheme, space, token = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
+    return scheme.lower() + space + token  # RFC 9110: the scheme in any case
 
 
 async def _read(receive: Receive, max_bytes: int) -> bytes | None:

@@ -1,10 +1,7 @@
-"""The environments behind OpenEnv's protocol (needs the extra `serve`).
+"""The environments behind OpenEnv's protocol (needs the extra `serve`, whose import takes seconds).
 
-Every session is an episode of its own; all sessions share one pool, so a program that hangs occupies one
-worker until its time limit and the other workers serve the other sessions. Candidates run confined, as
-everywhere; the server itself holds the hidden state and never runs them.
-
-This module imports OpenEnv, which takes seconds, so import it where it is used.
+Every session is an episode of its own; all sessions share one pool, so a program that hangs occupies one worker until
+its time limit. Programs run confined; the server holds the hidden state and never runs them.
 """
 
 import secrets
@@ -99,9 +96,8 @@ class ServedEnvironment(server.Environment):
 
 
 def _observation(episode: Episode, reward: float | None) -> ProgramObservation:
-    info = episode.info()
     names = ("status", "score", "normalized_score", "feedback", "task_seed")
-    shown = {name: info[name] for name in names}
+    shown = {name: value for name, value in episode.info().items() if name in names}
     return ProgramObservation(prompt=episode.observation(), reward=reward, done=episode.over, **shown)
 
 

@@ -1,8 +1,7 @@
 """TRL's GRPOTrainer on the environments (needs the extra `learn`, but nothing here imports TRL).
 
-`ProgramReward` is a reward function: the trainer hands it a batch of completions and the whole batch runs on
-a pool. `ProgramEnvironment` is what `environment_factory` wants: a class without arguments whose public
-methods are tools; subclass it to choose the environment.
+`ProgramReward` is a reward function whose batch runs on a pool. `ProgramEnvironment` is an `environment_factory`: a
+class without arguments whose public methods are tools; subclass it to choose the environment.
 """
 
 from collections.abc import Sequence

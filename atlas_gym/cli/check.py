@@ -63,20 +63,15 @@ def _check(options: argparse.Namespace) -> int:
     print(f"{task.env_id}  {task.signature}")
     wrong = 0
     with ConfinedEvaluator() as evaluator:
-        for finding in _ending(findings(task, evaluator, options.seeds)):
+        found = findings(task, evaluator, options.seeds)
+        while True:
+            with computing_at_most(_COMPUTES_S):  # the author's code may never end
+                finding = next(found, None)
+            if finding is None:
+                break
             print(f"{finding.verdict:<6}{finding.check:<10} {finding.text}", flush=True)
             wrong += finding.verdict == "wrong"
     return 1 if wrong else 0
-
-
-def _ending(found: Iterator[Finding]) -> Iterator[Finding]:
-    """The findings, of code that never ends as well."""
-    while True:
-        with computing_at_most(_COMPUTES_S):
-            finding = next(found, None)
-        if finding is None:
-            return
-        yield finding
 
 
 def findings(task: ProgramTask, evaluator: Evaluator, seeds: int = 4) -> Iterator[Finding]:
@@ -96,9 +91,20 @@ def findings(task: ProgramTask, evaluator: Evaluator, seeds: int = 4) -> Iterato
             yield _program(name, results[name])
         start = results[task.initial]
         if all(evaluation.ok for evaluation in start):
-            yield _repeated(task, start[0], evaluator)
+            again, first = evaluator.evaluate(task.programs[task.initial].program, task.at(0)), start[0]
+            scored = f"the start scored {first.score}, then {again.score} on the same seed"
+            if again.score == first.score:
+                yield Finding("repeated", "ok", "the start scores the same again")
+            else:
+                yield Finding("repeated", "wrong", f"{scored}: noise is drawn in `instances`")
             yield from _nonsense(task, _score(start), evaluator)
-            yield _speed(task, start)
+            wall_s = mean(e.wall_s for e in start)
+            text = f"{1 / wall_s:.1f} evaluations of the start a second on one core, {wall_s:.3f} s each"
+            slow = f": more than half of the limit of {task.limits.wall_s:g} s"
+            if wall_s > task.limits.wall_s / 2:
+                yield Finding("speed", "note", f"{text}{slow}")
+            else:
+                yield Finding("speed", "ok", text)
             yield _head_room(task, {name: _score(e) for name, e in results.items() if all(x.ok for x in e)})
     except EvaluatorError:
         raise
@@ -136,14 +142,6 @@ def _program(name: str, evaluations: Sequence[Evaluation]) -> Finding:
     if score > _ROOM:
         return Finding(name, "note", f"score {score:.4f}, above 0, which is to be perfect: {_SCALE}")
     return Finding(name, "ok", f"score {score:.4f}, normalized {normalized:.3f}")
-
-
-def _repeated(task: ProgramTask, first: Evaluation, evaluator: Evaluator) -> Finding:
-    again = evaluator.evaluate(task.programs[task.initial].program, task.at(0))
-    if again.score == first.score:
-        return Finding("repeated", "ok", "the start scores the same again")
-    scored = f"the start scored {first.score}, then {again.score} on the same seed"
-    return Finding("repeated", "wrong", f"{scored}: noise is drawn in `instances`")
 
 
 def _nonsense(task: ProgramTask, start: float, evaluator: Evaluator) -> Iterator[Finding]:
@@ -202,14 +200,6 @@ def nonsense(function: str) -> dict[str, str]:
     """
     head = f"import numpy as np\n\n\ndef {function}(*arguments, **keywords):\n    "
     return {name: f"{head}{body}\n" for name, body in _BODIES.items()}
-
-
-def _speed(task: ProgramTask, evaluations: Sequence[Evaluation]) -> Finding:
-    wall_s = mean(e.wall_s for e in evaluations)
-    text = f"{1 / wall_s:.1f} evaluations of the start a second on one core, {wall_s:.3f} s each"
-    if wall_s > task.limits.wall_s / 2:
-        return Finding("speed", "note", f"{text}: more than half of the limit of {task.limits.wall_s:g} s")
-    return Finding("speed", "ok", text)
 
 
 def _head_room(task: ProgramTask, scores: dict[str, float]) -> Finding:

@@ -5,9 +5,9 @@ import platform
 import stat
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
+from statistics import median
 
 from atlas_gym.evaluation.evaluator import DEFAULT_MINIMUM, UNCONFINED_HINT, lack
 from atlas_gym.evaluation.result import EvaluatorError, Limits
@@ -39,11 +39,6 @@ class Finding:
     """Whether the default confined evaluator refuses to work without it."""
 
 
-def examine() -> list[Finding]:
-    """Look at everything; starts and ends a fork server for each kind of worker."""
-    return [*_layers(), *_surroundings()]
-
-
 def main() -> int:
     """Print the findings. Returns 0 if programs can be confined as by default, else 1."""
     findings = examine()
@@ -59,44 +54,36 @@ def main() -> int:
     return 1
 
 
-def _layers() -> Iterator[Finding]:
+def examine() -> list[Finding]:
+    """Look at layers, workers, cores and the secret; starts and ends a fork server for each kind of worker."""
     held: tuple[str, ...] = ()
-    reasons: dict[str, str] = {}
-    if sys.platform != "linux":
-        reasons = dict.fromkeys(ALL_LAYERS, "this is not Linux")
-    else:
+    reasons: dict[str, str] = dict.fromkeys(ALL_LAYERS, "this is not Linux")
+    linux = sys.platform == "linux"
+    if linux:
         try:
             server = ForkServerHandle(call_driver.__name__, torch=False, layers=ALL_LAYERS)
             held, reasons = server.layers, server.missing
             server.close()
         except EvaluatorError as error:
             reasons = dict.fromkeys(ALL_LAYERS, str(error).strip())
+    findings = []
     for layer in ALL_LAYERS:
-        required = layer in DEFAULT_MINIMUM
-        if layer in held:
-            yield Finding(layer, True, "holds: a worker tried to break it", required)
+        detail = "holds: a worker tried to break it" if layer in held else lack(layer, reasons)
+        findings.append(Finding(layer, layer in held, detail, layer in DEFAULT_MINIMUM))
+    for name, torch in (("numpy workers", False), ("torch workers", True)):
+        if torch and find_spec("torch") is None:
+            detail = "torch is not installed; the Burgers environment needs it"
+            findings.append(Finding(name, False, detail))
+            continue
+        try:
+            seconds = cold_start_seconds(torch, ALL_LAYERS if linux else ())
+        except EvaluatorError as error:
+            findings.append(Finding(name, False, str(error).strip()))
         else:
-            yield Finding(layer, False, lack(layer, reasons), required)
-
-
-def _surroundings() -> Iterator[Finding]:
-    yield _starts("numpy workers", torch=False)
-    if find_spec("torch") is None:
-        yield Finding("torch workers", False, "torch is not installed; the Burgers environment needs it")
-    else:
-        yield _starts("torch workers", torch=True)
+            findings.append(Finding(name, True, f"start in {1000 * median(seconds):.1f} ms"))
     pinning = hasattr(os, "sched_setaffinity")
-    yield Finding("one core for both", pinning, "" if pinning else "steps are slower than they could be")
-    yield _secret()
-
-
-def _starts(name: str, torch: bool) -> Finding:
-    layers = ALL_LAYERS if sys.platform == "linux" else ()
-    try:
-        seconds = cold_start_seconds(torch, layers)
-    except EvaluatorError as error:
-        return Finding(name, False, str(error).strip())
-    return Finding(name, True, f"start in {1000 * sorted(seconds)[len(seconds) // 2]:.1f} ms")
+    pinned = Finding("one core for both", pinning, "" if pinning else "steps are slower than they could be")
+    return [*findings, pinned, _secret()]
 
 
 def cold_start_seconds(torch: bool, layers: tuple[str, ...]) -> list[float]:

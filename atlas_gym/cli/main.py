@@ -25,13 +25,8 @@ from atlas_gym.tasks.program_task import SPLITS, ProgramTask
 from atlas_gym.tasks.registry import make_task, registered_ids
 
 _EXPECTED_ERRORS = (
-    ValueError,
-    TypeError,
-    OSError,
-    EvaluatorError,
-    DependencyNotInstalled,
-    ImportError,
-    NotImplementedError,
+    *(ValueError, TypeError, OSError, ImportError, NotImplementedError),
+    *(EvaluatorError, DependencyNotInstalled),
 )
 """What a wrong argument or a missing part of the machine raises: worth a line, not a traceback."""
 
@@ -84,17 +79,13 @@ def _add_evaluate(commands: Any) -> None:
     evaluate.add_argument("--seeds", type=at_least_one, default=16, help="number of tasks (default 16)")
     evaluate.add_argument("--first-seed", type=int, default=0, help="seed of the first task (default 0)")
     evaluate.add_argument("--split", choices=SPLITS, default="train", help="family of tasks (default train)")
-    _add_workers(evaluate)
+    about = "evaluations at a time (default: all cores)"
+    evaluate.add_argument("--workers", type=at_least_one, default=core_count(), help=about)
     evaluate.add_argument("--unconfined", action="store_true", help="run the program without confinement")
     evaluate.add_argument(
         "--set", nargs="*", default=(), metavar="NAME=VALUE", help="constants, e.g. preset=paper horizon=500"
     )
     evaluate.set_defaults(command=_evaluate)
-
-
-def _add_workers(parser: argparse.ArgumentParser) -> None:
-    usual, words = core_count(), "evaluations at a time (default: all cores)"
-    parser.add_argument("--workers", type=at_least_one, default=usual, help=words)
 
 
 def _evaluate(options: argparse.Namespace) -> int:

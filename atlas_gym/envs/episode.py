@@ -1,7 +1,4 @@
-"""One episode, apart from Gymnasium and from the evaluator: task, turns, incumbent and their texts.
-
-The single and the vector environment both play episodes through this class, so that they cannot differ.
-"""
+"""One episode of the single and of the vector environment: task, turns, incumbent and their texts."""
 
 import difflib
 import operator
@@ -65,40 +62,34 @@ class Episode:
 
     @property
     def over(self) -> bool:
-        """Whether all turns are taken."""
-        # Gymnasium refuses numpy's own bool, which a number of turns of numpy's would give.
-        return bool(self.turn >= self.settings.turns)
+        """All turns are taken."""
+        return bool(self.turn >= self.settings.turns)  # not numpy's, which Gymnasium refuses
 
     def record(self, program: str, evaluation: Evaluation) -> float:
         """Count a turn, keep the program if it is the best so far, and return the reward."""
         self.turn += 1
         self.last = evaluation
-        self.offer(program, evaluation)
-        return self.task.worst_score if evaluation.score is None else evaluation.score
-
-    def offer(self, program: str, evaluation: Evaluation) -> None:
-        """Make a program the incumbent if it scored higher than all before it."""
-        if evaluation.score is None:  # it failed
-            return
+        if evaluation.score is None:
+            return self.task.worst_score
         if self.incumbent_score is None or evaluation.score > self.incumbent_score:
             self.incumbent, self.incumbent_score = program, evaluation.score
+        return evaluation.score
 
     def install(self, program: str, evaluation: Evaluation) -> None:
-        """Make a program that the caller brought the incumbent; ValueError if it failed."""
+        """Begin with a program that the caller brought as the incumbent; ValueError if it failed."""
         if not evaluation.ok:
             raise ValueError(f"the incumbent program failed: {evaluation.status}: {evaluation.detail}")
-        self.offer(program, evaluation)
+        self.incumbent, self.incumbent_score = program, evaluation.score
 
     def observation(self) -> str:
         """The task, the incumbent or a program to start from, and the feedback on the last program."""
         parts = [self.task.description.rstrip(), f"Limits: {limits_text(self.task.limits)}"]
-        if self.incumbent is not None:
-            parts.append(
-                f"Best program so far, score {self.incumbent_score:.4f}:\n{code_block(self.incumbent)}"
-            )
+        if (shown := self.incumbent) is None:
+            shown = self.task.starts[self.settings.start]
+            said = "No program has been scored yet. A valid one to start from"
         else:
-            start = self.task.starts[self.settings.start]
-            parts.append(f"No program has been scored yet. A valid one to start from:\n{code_block(start)}")
+            said = f"Best program so far, score {self.incumbent_score:.4f}"
+        parts.append(f"{said}:\n{code_block(shown)}")
         if self.last is not None:
             parts.append(f"Feedback on the last program:\n{self.feedback()}")
         return "\n\n".join(parts) + "\n"
@@ -145,10 +136,7 @@ def limits_text(limits: Limits) -> str:
 
 
 def feedback_text(evaluation: Evaluation, limits: Limits) -> str:
-    """Say how a program did: its score and where it lost, or why it failed and what the limits are.
-
-    What comes from a candidate here (its error message) was sanitised and shortened by the evaluator.
-    """
+    """A program's score and where it lost, or why it failed (sanitised by the evaluator) and the limits."""
     if evaluation.ok:
         normalized = evaluation.metrics.get("normalized_score")
         scale = "" if normalized is None else f" (normalized {normalized:.3f})"
@@ -162,7 +150,7 @@ def feedback_text(evaluation: Evaluation, limits: Limits) -> str:
 
 
 def code_block(program: str) -> str:
-    """Fence a program for a prompt, with more backticks than it holds in a row: nothing in it ends the block."""
+    """A program fenced for a prompt, with more backticks than it holds in a row."""
     longest = max(map(len, re.findall("`+", program)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}python\n{program.rstrip()}\n{fence}"

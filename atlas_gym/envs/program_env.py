@@ -1,8 +1,7 @@
-"""The environment that all of this package's environments are: a program in, its score out.
+"""The environment behind every id of this package: a program in, its score out.
 
-`gymnasium.make` comes here for every id; what differs is the task. The evaluator (a fork server with
-confined workers) is started at the first step; environments of one process share it, and the last one to be
-closed ends it. Copies and pickles of an environment work and take their own share.
+The evaluator (a fork server with confined workers) is started at the first step; environments of one process share it,
+and the last one to be closed ends it. Copies and pickles of an environment take their own share.
 """
 
 from collections.abc import Sequence
@@ -95,9 +94,7 @@ class ProgramEnv(gym.Env[str, str]):
                 current stream.
             options: `incumbent` is a program that is evaluated now and shown as the best so far.
 
-        Raises:
-            ValueError: If the incumbent fails, or there is no such option.
-            InfrastructureError: If the machine fails to evaluate the incumbent.
+        Raises ValueError if the incumbent fails or there is no such option, InfrastructureError if the machine fails.
         """
         incumbent = known_options(options, ("incumbent",)).get("incumbent")
         seed = plain_seed(seed)

@@ -1,9 +1,4 @@
-"""The space of program texts.
-
-Gymnasium's own `Text` checks every character against an alphabet (3 ms for 64k characters), samples
-gibberish and prints its whole alphabet. `Source` bounds the length alone, accepts any Unicode, samples from
-a pool of valid programs and prints in one line.
-"""
+"""The space of program texts, beside Gymnasium's `Text`: any Unicode, samples from a pool of valid programs."""
 
 import sys
 from collections.abc import Iterable
@@ -15,8 +10,8 @@ from gymnasium.spaces import Box, Text
 from gymnasium.spaces.utils import flatten, flatten_space, unflatten
 from gymnasium.vector.utils import create_shared_memory
 
-#: Used only where Gymnasium asks a text space for characters: masked sampling.
 _CHARSET = frozenset(map(chr, range(32, 127))) | {"\n", "\t"}
+"""For masked sampling only."""
 _NO_CHARACTER = sys.maxunicode + 1
 """Fills a flattened text up."""
 

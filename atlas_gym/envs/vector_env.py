@@ -1,8 +1,7 @@
-"""Many programs at a time: a vector environment whose batch runs on a pool of evaluators.
+"""A vector environment whose batch of programs runs on a pool of evaluators.
 
-Gymnasium's own vectorizers run one environment per copy. Here one object holds the episodes and one pool
-does all the evaluations, results in the order of the actions: a program that hangs occupies one worker until
-its own limit, and the others go on. Episodes reset in the step that ends them (SAME_STEP): the usual
+One object holds the episodes and one pool does all the evaluations, results in the order of the actions: a program that
+hangs occupies one worker until its own limit. Episodes reset in the step that ends them (SAME_STEP): the usual
 NEXT_STEP would throw away every second program of a one-step episode.
 """
 
@@ -38,13 +37,7 @@ class ProgramVectorEnv(VectorEnv):
 
     metadata = ProgramEnv.metadata | {"autoreset_mode": AutoresetMode.SAME_STEP}
 
-    def __init__(
-        self,
-        num_envs: int = 1,
-        *,
-        workers: int | None = None,
-        **keywords: Any,
-    ):
+    def __init__(self, num_envs: int = 1, *, workers: int | None = None, **keywords: Any):
         single = ProgramEnv(**keywords)
         if num_envs < 1:
             raise ValueError(f"num_envs is {num_envs}; a batch has at least one program")
@@ -79,16 +72,17 @@ class ProgramVectorEnv(VectorEnv):
             options: `incumbent` is a program, or one (or None) per episode, that is evaluated now and shown as
                 the best so far. `reset_mask`, boolean of shape (num_envs,), says which episodes begin anew.
 
-        Raises:
-            ValueError: If an incumbent fails, there is no such option, or something has not num_envs entries.
-            InfrastructureError: If the machine fails to evaluate an incumbent.
+        Raises ValueError for an incumbent that fails or a wrong option, InfrastructureError for a machine that fails.
         """
         known, seeds = known_options(options, ("incumbent", "reset_mask")), self._seeds(seed)
         chosen = self._chosen(known.get("reset_mask"))
         generators = self._generators or [seeding.np_random()[0] for _ in range(self.num_envs)]
         seeded = {index: seeding.np_random(seed)[0] for index in chosen if (seed := seeds[index]) is not None}
         generators = [seeded.get(index, own) for index, own in enumerate(generators)]
-        begun = {index: self._begun(seeds[index], generators[index]) for index in chosen}
+        begun = {}
+        for index in chosen:
+            task_seed = task_seed_for(self.settings, seeds[index], generators[index])
+            begun[index] = Episode(self.task, self.settings, task_seed)
         self._install(begun, known.get("incumbent"))
         self._generators = generators
         for index, episode in begun.items():
@@ -125,7 +119,8 @@ class ProgramVectorEnv(VectorEnv):
             if episode.over:
                 final = {"final_obs": episode.observation(), "final_info": info}
                 infos = self._add_info(infos, final, index)
-                self._episodes[index] = self._begun(None, self._generators[index])
+                task_seed = task_seed_for(self.settings, None, self._generators[index])
+                self._episodes[index] = Episode(self.task, self.settings, task_seed)
                 info = self._episodes[index].info()
             infos = self._add_info(infos, info, index)
         ended = np.array([episode.over for episode in self._ended])
@@ -179,9 +174,6 @@ class ProgramVectorEnv(VectorEnv):
         evaluations = self._running_pool().evaluate_all(list(brought.values()), tasks)
         for (index, program), evaluation in zip(brought.items(), evaluations, strict=True):
             begun[index].install(program, evaluation)
-
-    def _begun(self, seed: int | None, rng: np.random.Generator) -> Episode:
-        return Episode(self.task, self.settings, task_seed_for(self.settings, seed, rng))
 
     def _observations(self) -> Texts:
         return tuple(episode.observation() for episode in self._episodes)

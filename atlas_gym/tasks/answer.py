@@ -1,4 +1,4 @@
-"""What a program returned, and the checks through which a task may use it."""
+"""A program's answer, and the checks through which a task may use it."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _FLOAT64 = np.dtype(float)
 
 
 class Answer:
-    """What a program returned; every method ends the evaluation with a message unless it is what is asked for.
+    """A program's answer; every method ends the evaluation with a message unless it is what is asked for.
 
     Example:
         >>> Answer("pack", [0.5, 0.25]).array(2)
@@ -36,20 +36,29 @@ class Answer:
     def array(
         self, shape: Sequence[int] | int | None = None, dtype: Any = float, *, finite: bool = True
     ) -> np.ndarray:
-        """It as an array; lists of numbers count as arrays.
+        """The answer as an array; lists of numbers count as arrays.
 
         Args:
-            shape: What it must be, -1 where any length will do; None: any shape.
+            shape: Required shape, -1 where any length will do; None: any shape.
             dtype: Of the array returned. Floats are not taken for whole numbers.
-            finite: Whether NaN and infinity are refused.
+            finite: Refuse NaN and infinity.
         """
         value = self.value
         if type(value) is not np.ndarray:
-            value = self._as_array()
+            if not _is_numeric(value):  # numpy would give each of many texts the room of the longest
+                self.refuse(self._kind(), "an array of numbers")
+            try:
+                value = np.array(value)
+            except ValueError:
+                self.refuse("a list of parts of unequal length", "an array")
         if shape is not None:
-            wanted_shape = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
-            if value.shape != wanted_shape:
-                self._check_shape(value, wanted_shape)
+            wanted = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+            if value.shape != wanted and (
+                len(wanted) != value.ndim
+                or any(w not in (-1, n) for w, n in zip(wanted, value.shape, strict=True))
+            ):
+                told = f"shape {tuple(map(int, wanted))}"  # numpy's integers would show as such
+                self.refuse(f"an array of shape {value.shape}", told.replace("-1", "any"))
         if finite and value.dtype.kind == "f" and not np.logical_and.reduce(np.isfinite(value), axis=None):
             self.refuse("an array with NaN or infinity in it", "finite numbers")
         return (
@@ -57,7 +66,7 @@ class Answer:
         )
 
     def number(self, low: float = -math.inf, high: float = math.inf) -> float:
-        """It as a finite float from `low` to `high`; an array of one number counts, a truth value does not."""
+        """The answer as a finite float from `low` to `high`; an array of one number counts, a truth value does not."""
         value = self._scalar()
         if type(value) is not float and type(value) is not int:
             self.refuse(self._kind(), "a number")
@@ -69,7 +78,7 @@ class Answer:
         return float(value)
 
     def integer(self, low: int, high: int) -> int:
-        """It as a whole number from `low` to `high`; truth values and floats do not count."""
+        """The answer as a whole number from `low` to `high`; truth values and floats do not count."""
         value = self._scalar()
         if type(value) is not int:
             self.refuse(self._kind(), f"an integer from {low} to {high}, e.g. int(np.argmax(scores))")
@@ -78,7 +87,7 @@ class Answer:
         return int(value)
 
     def text(self, most: int = 10_000) -> str:
-        """It as text of at most so many characters; what is unprintable is replaced."""
+        """The answer as text of at most so many characters; what is unprintable is replaced."""
         if type(self.value) is not str:
             self.refuse(self._kind(), "a text")
         if len(self.value) > most:
@@ -108,24 +117,7 @@ class Answer:
 
     def _scalar(self) -> Any:
         value = self.value
-        if type(value) is np.ndarray and value.size == 1:
-            return value.reshape(()).item()
-        return value
-
-    def _as_array(self) -> np.ndarray:
-        if not _is_numeric(self.value):  # numpy would give each of many texts the room of the longest
-            self.refuse(self._kind(), "an array of numbers")
-        try:
-            return np.array(self.value)
-        except ValueError:
-            self.refuse("a list of parts of unequal length", "an array")
-
-    def _check_shape(self, value: np.ndarray, wanted: tuple[int, ...]) -> None:
-        if len(wanted) != value.ndim or any(
-            w not in (-1, n) for w, n in zip(wanted, value.shape, strict=True)
-        ):
-            shape = f"shape {tuple(map(int, wanted))}"  # numpy's integers would show as such
-            self.refuse(f"an array of shape {value.shape}", shape.replace("-1", "any"))
+        return value.reshape(()).item() if type(value) is np.ndarray and value.size == 1 else value
 
     def _converted(self, value: np.ndarray, wanted: np.dtype) -> np.ndarray:
         if _RANK[value.dtype.kind] > _RANK.get(wanted.kind, -1):
@@ -151,7 +143,7 @@ class Answer:
 
 
 def _is_numeric(value: Any) -> bool:
-    """Whether a value has nothing but numbers and truth values in it."""
+    """Nothing but numbers and truth values is in a value."""
     kind = type(value)
     if kind is list or kind is tuple:
         return all(map(_is_numeric, value))

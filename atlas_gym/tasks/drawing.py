@@ -1,7 +1,6 @@
 """Small drawing helpers for `render`; matplotlib is imported only when an image is asked for."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
@@ -30,24 +29,11 @@ def as_text(title: str, evaluation: Evaluation | None, floor: float) -> str:
 def as_image(
     title: str, evaluation: Evaluation | None, panels: tuple[int, int], draw: Callable[..., None]
 ) -> np.ndarray:
-    """An evaluation as an image, uint8 (height, width, 3), as `ProgramTask.draw` draws it; None before the first."""
-    canvas, axes = _figure(title, *panels)
-    if evaluation is not None and evaluation.ok:
-        axes[0].set_title(f"score {evaluation.score:.4f}", fontsize=9)
-        draw(axes[0] if len(axes) == 1 else axes, evaluation.traces)
-    elif evaluation is not None:
-        axes[0].set_title(f"status: {evaluation.status}", fontsize=9)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+    """An evaluation as an image, uint8 (480, 640, 3), as `ProgramTask.draw` draws it; None before the first.
 
-
-def _figure(title: str, rows: int, columns: int) -> tuple[Any, list[Any]]:
-    """A canvas of 640 × 480 pixels with rows · columns axes, apart from matplotlib's global state.
-
-    Raises:
-        DependencyNotInstalled: If matplotlib is missing.
+    Raises DependencyNotInstalled if matplotlib is missing.
     """
-    try:
+    try:  # apart from matplotlib's global state
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
@@ -57,5 +43,12 @@ def _figure(title: str, rows: int, columns: int) -> tuple[Any, list[Any]]:
         ) from error
     drawing = Figure(figsize=(6.4, 4.8), dpi=100, layout="constrained")
     drawing.suptitle(title)
-    axes = drawing.subplots(rows, columns, squeeze=False)
-    return FigureCanvasAgg(drawing), list(axes.flat)
+    axes = list(drawing.subplots(*panels, squeeze=False).flat)
+    canvas = FigureCanvasAgg(drawing)
+    if evaluation is not None and evaluation.ok:
+        axes[0].set_title(f"score {evaluation.score:.4f}", fontsize=9)
+        draw(axes[0] if len(axes) == 1 else axes, evaluation.traces)
+    elif evaluation is not None:
+        axes[0].set_title(f"status: {evaluation.status}", fontsize=9)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()

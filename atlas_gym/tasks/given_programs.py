@@ -39,83 +39,71 @@ def read_programs(cls: Any) -> None:
     Raises ValueError for what is no program, for a start that does not define the function, and for an initial program
     that is none of them.
     """
-    starts = starts_of(cls.start, cls.function)
-    cls.function, cls.signature = entry_of(starts["named"].program, cls.function)
+    given = dict(cls.start) if isinstance(cls.start, Mapping) else {"named": cls.start}
+    if "named" not in given:
+        raise ValueError(f"start has {', '.join(given) or 'nothing'}; call the usual one `named`")
+    starts = {n: _expert(p, "start" if n == "named" else n, cls.function) for n, p in given.items()}
+    cls.function, cls.signature = _entry(starts["named"].program, cls.function)
     cls.starts = {name: start.program for name, start in starts.items()}
-    experts = experts_of(cls.experts, cls.function)
+    if isinstance(cls.experts, str) or not isinstance(cls.experts, Iterable):
+        raise ValueError(f"experts is {cls.experts!r}; give a tuple of functions, or a mapping by name")
+    experts = cls.experts
+    if not isinstance(experts, Mapping):
+        if nameless := [program for program in experts if not hasattr(program, "__name__")]:
+            raise ValueError(f"{nameless[0]!r} has no name; give experts that are no functions by name")
+        experts = {program.__name__: program for program in experts}
+    experts = {name: _expert(program, name, cls.function) for name, program in experts.items()}
     own = {"start": starts.pop("named"), **starts}
     cls.programs = experts if cls.initial in experts else {**own, **experts}
     if cls.initial not in cls.programs:
         raise ValueError(f"initial is {cls.initial!r}; it must be one of {', '.join(cls.programs)}")
 
 
-def starts_of(given: GivenStart, function: str) -> dict[str, Expert]:
-    """The programs to start from by name; `named` is the only or the usual one."""
-    starts = dict(given) if isinstance(given, Mapping) else {"named": given}
-    if not starts:
-        raise ValueError("start is empty; give at least one program to start from")
-    if "named" not in starts:
-        raise ValueError(f"start has {', '.join(starts)}; call the usual one `named`")
-    called = {"named": "start"}
-    return {name: as_expert(given, called.get(name, name), function) for name, given in starts.items()}
-
-
-def experts_of(given: GivenExperts, function: str) -> dict[str, Expert]:
-    """The expert programs by name; a function's name is its own. Raises ValueError for anything else."""
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise ValueError(f"experts is {given!r}; give a tuple of functions, or a mapping with texts by name")
-    experts = given if isinstance(given, Mapping) else {_name(program): program for program in given}
-    return {name: as_expert(program, name, function) for name, program in experts.items()}
-
-
 def load_experts(package: str, *names: str) -> Mapping[str, Expert]:
-    """Programs that live in a package one to a file, each a candidate as it stands, by name in this order."""
-    return {name: as_expert(source(package, name), name) for name in names}
-
-
-def source(package: str, name: str) -> str:
-    """The text of the program `name` in a package."""
-    return files(package).joinpath(f"{name}.py").read_text(encoding="utf-8")
+    """Programs of a package, one a file, each a candidate as it stands, by name in this order."""
+    return {name: _expert(_source(package, name), name) for name in names}
 
 
 def without_docstring(package: str, name: str) -> str:
-    """The program from its import line on: a prompt should not tell where the program comes from."""
-    text = source(package, name)
-    docstring = ast.parse(text).body[0]
-    return "\n".join(text.split("\n")[docstring.end_lineno :]).lstrip("\n")
+    """A package's program from its import line on: a prompt should not tell where the program comes from."""
+    text = _source(package, name)
+    return "\n".join(text.split("\n")[ast.parse(text).body[0].end_lineno :]).lstrip("\n")
 
 
-def _name(program: Any) -> str:
-    if not hasattr(program, "__name__"):
-        raise ValueError(f"{program!r} has no name; give experts that are no functions as a mapping by name")
-    return program.__name__
+def _source(package: str, name: str) -> str:
+    return files(package).joinpath(f"{name}.py").read_text(encoding="utf-8")
 
 
-def as_expert(program: GivenProgram, name: str, function: str = "") -> Expert:
-    """A program under its name, its title the first line of its docstring. Every line of it ends with a newline, also
-    the last one of a text, so that each can be edited."""
+def _expert(program: GivenProgram, name: str, function: str = "") -> Expert:
+    """A program under its name, its title the first line of the module's docstring, or of the last function's that has
+    one. Every line of it ends with a newline, so that each can be edited."""
     if isinstance(program, Expert):
         return replace(program, name=name)
-    text = _at_the_margin(program) if isinstance(program, str) else _source(program, function)
-    return Expert(name, _title(text) or name.replace("_", " "), text)
-
-
-def _at_the_margin(text: str) -> str:
-    """A text without the empty lines around it, and without the indentation of the class that it was written in."""
-    text = text.strip("\n")
-    return (textwrap.dedent(text) if text.startswith((" ", "\t")) else text).rstrip() + "\n"
+    if isinstance(program, str):
+        text = program.strip("\n")  # maybe indented as the class that it was written in
+        text = (textwrap.dedent(text) if text.startswith((" ", "\t")) else text).rstrip() + "\n"
+    else:
+        text = _text_of(program, function)
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:  # told when it is used
+        tree = ast.Module([], [])
+    functions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
+    docstrings = [ast.get_docstring(tree), *(ast.get_docstring(f) for f in reversed(functions))]
+    title = next((docstring.splitlines()[0].rstrip(".") for docstring in docstrings if docstring), "")
+    return Expert(name, title or name.replace("_", " "), text)
 
 
 def template_of(given: Callable[..., Any], function: str, *parameters: Parameter) -> Template:
-    """A function's program with the numbers left open that have lines of their own.
-
-    Raises ValueError unless each parameter has just one such line, `name = number`.
-    """
-    return opened(given.__name__, as_expert(given, given.__name__, function).program, *parameters)
+    """A template of a function's program; see `opened`."""
+    return opened(given.__name__, _text_of(given, function), *parameters)
 
 
 def opened(name: str, program: str, *parameters: Parameter) -> Template:
-    """The same of a program's text, under a name."""
+    """A template of a program's text: each parameter stands for the number in its line `name = number`.
+
+    Raises ValueError unless each parameter has just one such line.
+    """
     text = program.replace("$", "$$")
     for parameter in parameters:
         line = re.compile(rf"^( *{parameter.name} = )[-+.\w]+$", re.M)
@@ -125,11 +113,8 @@ def opened(name: str, program: str, *parameters: Parameter) -> Template:
     return Template(name, text, parameters)
 
 
-def entry_of(program: str, function: str = "") -> tuple[str, str]:
-    """Name and first line of the function that a program is called by: this one, or the last one it defines.
-
-    Raises ValueError if the text does not parse or defines no such function.
-    """
+def _entry(program: str, function: str) -> tuple[str, str]:
+    """Name and first line of the function that a program is called by: this one, or the last one it defines."""
     try:
         tree = ast.parse(program)
     except SyntaxError as error:
@@ -142,7 +127,7 @@ def entry_of(program: str, function: str = "") -> tuple[str, str]:
     return entry.name, f"def {entry.name}({ast.unparse(entry.args)}){returns}:"
 
 
-def _source(program: Callable[..., Any], function: str) -> str:
+def _text_of(program: Callable[..., Any], function: str) -> str:
     """A function's source under the entry function's name, numpy imported before it."""
     if not hasattr(program, "__name__"):
         raise ValueError(f"{program!r} is no program; give a function or a text")
@@ -153,18 +138,6 @@ def _source(program: Callable[..., Any], function: str) -> str:
     # Of what was executed from a string, Python may hand out other lines than the function's.
     if not re.search(rf"\bdef {re.escape(program.__name__)}\b", source):
         raise ValueError(f"the source of {program.__name__} cannot be read here; give the program as a text")
-    if names := _not_its_own(source):
-        raise ValueError(
-            f"{program.__name__} uses {', '.join(names)}, which programs do not have: they are the function's own "
-            "text, with np and math; import or define it within the function, or give the program as a text"
-        )
-    if function:
-        source = re.sub(rf"\bdef {program.__name__}\b", f"def {function}", source, count=1)
-    return f"import numpy as np\n\n\n{source}"
-
-
-def _not_its_own(source: str) -> list[str]:
-    """The names that a function's text uses, and neither it nor Python defines; `np` and `math` are there."""
     defined, used = {"np", "math"}, set()
     tables = [symtable.symtable(source, "", "exec")]
     while tables:
@@ -176,15 +149,11 @@ def _not_its_own(source: str) -> list[str]:
                 defined.add(symbol.get_name())
             if symbol.is_referenced() and (everywhere or symbol.is_global()):
                 used.add(symbol.get_name())
-    return sorted(used - defined - vars(builtins).keys())
-
-
-def _title(program: str) -> str:
-    """The first line of the module's docstring, or of the last function's that has one."""
-    try:
-        tree = ast.parse(program)
-    except SyntaxError:
-        return ""
-    functions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
-    docstrings = [ast.get_docstring(tree), *(ast.get_docstring(f) for f in reversed(functions))]
-    return next((text.splitlines()[0].rstrip(".") for text in docstrings if text), "")
+    if names := sorted(used - defined - vars(builtins).keys()):
+        raise ValueError(
+            f"{program.__name__} uses {', '.join(names)}, which programs do not have: they are the function's own "
+            "text, with np and math; import or define it within the function, or give the program as a text"
+        )
+    if function:
+        source = re.sub(rf"\bdef {program.__name__}\b", f"def {function}", source, count=1)
+    return f"import numpy as np\n\n\n{source}"

@@ -1,13 +1,10 @@
 """The process in which an evaluator written for OpenEvolve runs: `python -m … SOCKET_FD PARENT_PID`.
 
-The evaluator imports the program as ever, by whatever way Python's import system gives. What it gets is a stand-in,
-a file of one line, whose functions are requests over the socket: the program itself runs in the confined worker,
-where it can reach neither the evaluator nor this process. An evaluator that would run the program by other means, in
-a process that it starts or from its text, is stopped; so is one that hands the program what cannot be sent.
-
-Messages are values in the codec's bytes. First comes what is to be run: the evaluator's file, the path that it is
-to believe the program's, a seed for the global random generators, and limits. Then this side asks `("look", name)`
-or `("call", name, arguments, keywords)`, and ends with `("done", metrics)` or `("unfit", why)`.
+The evaluator imports a proxy of one line, whose functions are requests over the socket; the program itself runs in the
+confined worker. An evaluator that would run the program in a process that it starts, or from its text, is stopped; so
+is one that hands the program what cannot be sent. Messages are values in the codec's bytes: first the evaluator's
+file, the program's path, a seed and seconds of CPU time; then this side asks `("look", name)` or `("call", name,
+arguments, keywords)`, and ends with `("done", metrics)`, `("broken", error)` or `("unfit", why)`.
 """
 
 import contextlib
@@ -19,7 +16,6 @@ import resource
 import socket
 import sys
 import types
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -31,26 +27,24 @@ from atlas_gym.evaluation.processes import receive_frame, send_frame
 from atlas_gym.sandbox.codec import decode, encode
 from atlas_gym.sandbox.confinement import die_with_parent
 
-_STARTS = (
-    "subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "pty.spawn",
-)  # fmt: skip
+_OS_STARTS = "system exec fork forkpty posix_spawn spawn"
+_STARTS = {"subprocess.Popen", "pty.spawn", *map("os.{}".format, _OS_STARTS.split())}
 """Events of Python's audit by which a process begins."""
-_DOOR = "atlas_gym_program"
-"""Module of this process through which the stand-in asks; the program has no such name."""
-_STAND_IN = f"from {_DOOR} import look as __getattr__\n"
+_PROXY_MODULE = "atlas_gym_program"
+"""Module of this process that the proxy asks; the program has no such name."""
+_PROXY = f"from {_PROXY_MODULE} import look as __getattr__\n"
 _IMPORT = SourceFileLoader.get_data.__code__
 """What opens a file that is imported."""
-SCORE = "combined_score"
-"""The metric that counts."""
+_SCORE, _RESULTS = "combined_score", "openevolve.evaluation_result"
 _MEMORY = 8 * 2**30
-"""Address space in bytes: an evaluator may make much of a small answer, and must not take the machine with it."""
+"""Address space in bytes: an evaluator may make much of a small answer."""
 
 
 class Unfit(Exception):
     """The evaluator does what cannot be done here."""
 
 
-class Evaluator:
+class Host:
     """One evaluator, its connection to the trusted process, and the path that it believes to be the program's."""
 
     def __init__(self, connection: socket.socket, program: Path) -> None:
@@ -64,7 +58,7 @@ class Evaluator:
         self._answered = False
 
     def ask(self, *request: Any) -> Any:
-        """What the program answers; arrays in it can be written to."""
+        """The program's answer; arrays in it can be written to."""
         try:
             message = encode(request)
         except (TypeError, OverflowError) as error:
@@ -77,16 +71,16 @@ class Evaluator:
         self._answered |= request[0] == "call"
         return answer
 
-    def end(self, outcome: tuple) -> None:
-        """Say how it came out, once every question has had its answer."""
-        self._line.submit(send_frame, self._connection, bytes(encode(outcome))).result()
-
     def _exchange(self, message: bytes) -> bytearray:
         send_frame(self._connection, message)
         return bytearray(receive_frame(self._connection))
 
+    def end(self, outcome: tuple) -> None:
+        """Say how it came out, once every question has had its answer."""
+        self._line.submit(send_frame, self._connection, bytes(encode(outcome))).result()
+
     def look(self, name: str) -> Any:
-        """What a name stands for in the program, as Python asks a module for it."""
+        """An attribute of the program's module: a value, or a function that asks."""
         found = () if name.startswith("__") else self.ask("look", name)
         if not found:
             raise AttributeError(f"the program has no {name}")
@@ -95,16 +89,28 @@ class Evaluator:
             return found[1]
         return lambda *arguments, **keywords: self.ask("call", name, arguments, keywords)
 
-    def run(self, file: Path) -> Mapping[str, Any]:
-        """The metrics of the evaluator in a file."""
-        self._program.write_text(_STAND_IN)
-        _offer(_DOOR, look=self.look)
+    def run(self, file: Path) -> dict[str, Any]:
+        """The evaluator's metrics that are numbers or texts; TypeError if the score is neither."""
+        self._program.write_text(_PROXY)
+        modules: dict[str, dict[str, Any]] = {_PROXY_MODULE: {"look": self.look}}
         if importlib.util.find_spec("openevolve") is None:
-            _offer("openevolve.evaluation_result", EvaluationResult=types.SimpleNamespace)
+            modules |= {"openevolve": {}, _RESULTS: {"EvaluationResult": types.SimpleNamespace}}
+        for name, content in modules.items():
+            sys.modules[name] = types.ModuleType(name)
+            vars(sys.modules[name]).update(content)
         sys.addaudithook(self._watch)
         sys.path.insert(0, str(file.parent))
         result = importlib.import_module(file.stem).evaluate(str(self._program))
-        return getattr(result, "metrics", result)
+        found: dict[str, Any] = {}
+        for name, value in dict(getattr(result, "metrics", result)).items():
+            value = value.item() if isinstance(value, np.generic) else value
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                found[str(name)] = float(value)
+            elif name == _SCORE:  # left out, the mean of the other metrics would count
+                raise TypeError(f"{_SCORE} is of type {type(value).__name__}, which is no number")
+            elif isinstance(value, str):
+                found[str(name)] = _utf8(value)
+        return found
 
     def _watch(self, event: str, arguments: tuple) -> None:
         if event in _STARTS:
@@ -117,27 +123,8 @@ class Evaluator:
         raise Unfit(why)
 
 
-def _offer(name: str, **content: Any) -> None:
-    """A module that can be imported by this name, maybe from a package that is not there."""
-    package, _, _ = name.rpartition(".")
-    sys.modules[name] = types.ModuleType(name)
-    vars(sys.modules[name]).update(content)
-    if package:
-        _offer(package)
-
-
-def _plain(metrics: Any) -> dict[str, Any]:
-    """Numbers and texts of the metrics; others are left out. TypeError if the score is one of these."""
-    found: dict[str, Any] = {}
-    for name, value in dict(metrics).items():
-        value = value.item() if isinstance(value, np.generic) else value
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            found[str(name)] = float(value)
-        elif name == SCORE:  # left out, the mean of the other metrics would count
-            raise TypeError(f"{SCORE} is of type {type(value).__name__}, which is no number")
-        elif isinstance(value, str):
-            found[str(name)] = value[:1000].encode("utf-8", "replace").decode()
-    return found
+def _utf8(text: str) -> str:
+    return text[:1000].encode("utf-8", "replace").decode()
 
 
 def main(socket_fd: int, parent: int) -> None:
@@ -151,15 +138,15 @@ def main(socket_fd: int, parent: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(cpu_s), math.ceil(cpu_s) + 1))
     random.seed(seed)
     np.random.seed(seed)
-    evaluator = Evaluator(connection, Path(program))
+    host = Host(connection, Path(program))
     try:
-        outcome: tuple = ("done", _plain(evaluator.run(Path(file))))
+        outcome: tuple = ("done", host.run(Path(file)))
     except BaseException as error:  # noqa: BLE001 - also `sys.exit`: it takes answers as they come, which may break it
-        outcome = ("broken", f"{type(error).__name__}: {error}"[:1000].encode("utf-8", "replace").decode())
-    if evaluator.unfit or not evaluator.asked:
-        outcome = ("unfit", evaluator.unfit or f"it never came to the program's module ({outcome[1]})")
+        outcome = ("broken", _utf8(f"{type(error).__name__}: {error}"))
+    if host.unfit or not host.asked:
+        outcome = ("unfit", host.unfit or f"it never came to the program's module ({outcome[1]})")
     with contextlib.suppress(OSError):  # the program failed meanwhile, so nobody wants to know
-        evaluator.end(outcome)
+        host.end(outcome)
     os._exit(0)  # threads that it left behind must not keep it
 
 

@@ -18,6 +18,10 @@ and the splits `train` and `held_out` share none.
 """
 
 import copy
+import inspect
+import math
+import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -32,14 +36,13 @@ from atlas_gym.evaluation.channel import CandidateError, Channel, Task
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
 from atlas_gym.hidden_streams import hidden_stream
 from atlas_gym.tasks.calls import Calls, Program
-from atlas_gym.tasks.constants import check_attributes, check_floor, make_constants, refuse_change, values_of
+from atlas_gym.tasks.constants import make_constants, refuse_change, values_of
 from atlas_gym.tasks.drawing import as_image, as_text
 from atlas_gym.tasks.given_programs import Expert, GivenExperts, GivenStart, read_programs
 from atlas_gym.tasks.registry import register
 from atlas_gym.tasks.smoke import SmokeRun
 from atlas_gym.tasks.summary import summary
 from atlas_gym.tasks.template import Template
-from atlas_gym.tasks.words import words_of
 
 SPLITS = ("train", "held_out")
 """The families of seeds: to learn on, and to confirm on. They share no random numbers."""
@@ -52,6 +55,8 @@ TRAITS = {
 }
 """Traits that rules for editing programs know of."""
 
+_ASIDE = re.compile(r"(?ms)^(?:>>> |`info` has ).*?(?:\n\n|\Z)")
+"""Parts of a docstring that are not for programs: examples of the environment's use, contents of `info`."""
 _MOST = 1_000_000
 """Instances of a task, at most."""
 _FOOTER = """\
@@ -62,7 +67,7 @@ afresh for each. No files, network or processes."""
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 @dataclass(frozen=True, kw_only=True)
 class ProgramTask:
-    """Base of tasks; see the module's docstring. The docstring of a subclass is the task in words, for prompts.
+    """Base of tasks. The docstring of a subclass is the task in words, for prompts.
 
     Annotated attributes of a subclass are its constants: keywords of `gym.make` and of the command line's `--set`.
     Class statements take `id`, the name under which Gymnasium is to know the task.
@@ -87,8 +92,6 @@ class ProgramTask:
     program that fails is worth one less."""
     metrics: ClassVar[tuple[str, ...]] = ()
     """Names of further figures that `score` returns in a `Judgement`."""
-    gallery_metrics: ClassVar[tuple[str, ...]] = ("normalized_score",)
-    """The figures that the gallery shows beside the score."""
     errors: ClassVar[tuple[str, ...]] = ()
     """Those of the metrics that are errors: never negative, lower is better."""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
@@ -123,36 +126,29 @@ class ProgramTask:
     """Of one evaluation, all instances together."""
 
     def __init_subclass__(cls, *, id: str = "", **kwargs: Any) -> None:
-        try:
-            super().__init_subclass__(**kwargs)
-        except TypeError:
-            if not kwargs:
-                raise
-            raise TypeError(
-                f'a task\'s class statement takes id="MyTask-v0", not {", ".join(kwargs)}'
-            ) from None
-        if not isinstance(id, str):
-            raise ValueError(f'id is {id!r}; give a text such as "MyTask-v0"')
+        super().__init_subclass__(**kwargs)
         make_constants(cls)
         cls.env_id = id or f"{cls.__module__}:{cls.__qualname__}"
         if cls.start is not None:
             read_programs(cls)
-            check_attributes(cls, TRAITS)
+            for name in ("metrics", "errors", "hints", "imports", "traits"):
+                if isinstance(given := getattr(cls, name), str):
+                    raise ValueError(f"{name} is {given!r}; give a tuple of texts, ({given!r},)")
+                setattr(cls, name, frozenset(given) if name == "traits" else tuple(given))
+            _check_floor(cls.floor)
             register(cls, id)
 
     @classmethod
     def from_keywords(cls, *, preset: str = "", **constants: Any) -> Self:
         """The task with a preset and the constants that differ from it.
 
-        Raises:
-            ValueError: If there is no such preset, or a constant is of another type than its default, or a floor none.
-            TypeError: If there is no such constant.
+        Raises ValueError for an unknown preset or a value that a constant cannot take, TypeError for an unknown name.
         """
         preset = preset or next(iter(cls.presets))
         if preset not in cls.presets:
             raise ValueError(f"no preset {preset!r}; there are {', '.join(cls.presets)}")
         task = cls(**values_of(cls, cls.presets[preset], constants))
-        check_floor(task.floor)  # which may be a constant
+        _check_floor(task.floor)  # which may be a constant
         return task
 
     @classmethod
@@ -162,7 +158,7 @@ class ProgramTask:
             if name in ("", template.name):
                 return template
         known = ", ".join(template.name for template in cls.templates) or "none"
-        raise ValueError(f"{cls.env_id} has no template {name!r}; there are {known}".replace(" ''", ""))
+        raise ValueError(f"{cls.env_id} has no template {name}; there are {known}")
 
     def instances(self, rng: np.random.Generator) -> Iterable[Any]:
         """The hidden data of a seed: one item for each time that a program is tried. To be overridden."""
@@ -175,8 +171,7 @@ class ProgramTask:
     def score_all(self, calls: Calls, instances: Sequence[Any]) -> Sequence[float | Judgement]:
         """What the program is worth on every instance; by default `score` on one after the other.
 
-        Override it to play all in lockstep: start a run for each with `calls.start()` and ask them together with
-        `calls.ask_all`.
+        Override it to play all in lockstep: a run for each by `calls.start()`, asked together by `calls.ask_all`.
         """
         return [self.score(calls.restart(), instance) for instance in instances]
 
@@ -188,8 +183,18 @@ class ProgramTask:
         """The task in words, for whoever writes programs.
 
         By default the class's docstring; of one in Gymnasium's sections, what a program does, gets and is worth.
+        RuntimeError under `python -OO`, which strips docstrings.
         """
-        return words_of(type(self))
+        if sys.flags.optimize > 1:
+            raise RuntimeError(
+                "a task's words are its docstring, which python -OO takes away: run without -OO"
+            )
+        # Of the task that it is a variant of, if it has none; `ProgramTask`, which is no task, has no id.
+        docstrings = [kind.__doc__ for kind in type(self).__mro__ if getattr(kind, "env_id", "")]
+        words = inspect.cleandoc(next(filter(None, docstrings), ""))
+        sections = re.split(r"(?m)^## ", words)
+        told = [s for s in sections if s.startswith(("Description", "Action Space", "Rewards"))]
+        return _ASIDE.sub("", "".join(told)).strip() if told else words
 
     def draw(self, axes: Any, traces: Mapping[str, np.ndarray]) -> None:
         """Draw an evaluation's traces on matplotlib's axes, of several `panels` a list; by default the scores."""
@@ -259,18 +264,14 @@ class ProgramTask:
         try:
             return copy.deepcopy(list(drawn(self)))
         except (TypeError, RuntimeError, copy.Error) as error:
-            raise TypeError(
-                f"{type(self).__name__}.instances gives what cannot be copied for each program ({error}); give data, "
-                "and make the rest of it in score"
-            ) from error
+            lack = f"{type(self).__name__}.instances gives what cannot be copied for each program ({error})"
+            raise TypeError(f"{lack}; give data, and make the rest of it in score") from error
 
     def observations(self) -> tuple[str, ...]:
         """What `observe` says of this seed's task."""
-        observed: Any = self.observe(self._stream("observations"))
-        if isinstance(observed, str) or not all(isinstance(fact, str) for fact in observed):
-            raise TypeError(
-                f"{type(self).__name__}.observe returned {observed!r:.80}; return texts, a fact each"
-            )
+        observed = self.observe(self._stream("observations"))
+        if isinstance(observed, str):
+            raise TypeError(f"{type(self).__name__}.observe returned a text; return several, a fact each")
         return tuple(observed)
 
     def text(self, evaluation: Evaluation | None) -> str:
@@ -295,6 +296,11 @@ class ProgramTask:
         except TypeError as error:
             lack = f"other processes cannot be given {self.env_id} ({error})"
             raise TypeError(f"{lack}; open files, locks and connections in score or instances") from error
+
+
+def _check_floor(floor: Any) -> None:
+    if not isinstance(floor, Real) or not -math.inf < float(floor) < 0:
+        raise ValueError(f"floor is {floor!r}; it must be below 0, the perfect score, and finite")
 
 
 @lru_cache(maxsize=32)

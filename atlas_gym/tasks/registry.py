@@ -70,42 +70,31 @@ def register(kind: "type[ProgramTask]", task_id: str = "") -> None:
     """Note a task, which class statements do; under an id, also for `gymnasium.make`.
 
     A class that is defined again (a notebook's cell run twice, a module reloaded) takes its predecessor's place.
-
-    Raises:
-        ValueError: If another task, or another environment of Gymnasium's, has the id, or it is none for Gymnasium.
+    Raises ValueError if another task or environment has the id, or it is none for Gymnasium.
     """
-    holder = _by_id.get(task_id)
+    place, module = f"{kind.__module__}:{kind.__qualname__}", kind.__module__
+    holder, spec = _by_id.get(task_id), gymnasium.registry.get(task_id)
     if holder is not None and _origin(holder) != _origin(kind):
-        raise ValueError(f"the id {task_id} is taken by {_place(holder)}")
+        raise ValueError(f"the id {task_id} is taken by {holder.__module__}:{holder.__qualname__}")
     if holder is None and task_id:
-        _check_free(task_id, kind)
+        # A task that is not imported yet, or an environment that is none of ours.
+        ours = spec is None or spec.entry_point == _ENVIRONMENT
+        owner: Any = BUILT_IN.get(task_id, place) if ours or spec is None else spec.entry_point
+        if owner != place:
+            raise ValueError(f"the id {task_id} is taken by {owner}")
+        # What finds the task also in a process that has not imported it: the id, after its module or file.
+        reference = f"{module}:{task_id}"
+        if module.startswith(_FILE):
+            reference = f"{_file_of(sys.modules[module])}:{task_id}"
+        elif module == "__main__" or module not in sys.modules or "<locals>" in kind.__qualname__:
+            reference = task_id  # nobody else could import it
         try:
-            make_known(task_id, _reference(kind, task_id))
+            make_known(task_id, reference)
         except gymnasium.error.Error:
             raise ValueError(f"Gymnasium takes no id {task_id!r}; give one such as MyTask-v0") from None
     _classes.add(kind)
     if task_id:
         _by_id[task_id] = kind
-
-
-def _check_free(task_id: str, kind: "type[ProgramTask]") -> None:
-    """ValueError if the id is that of a task which is not imported yet, or of an environment that is none of ours."""
-    owner: Any = BUILT_IN.get(task_id, _place(kind))
-    spec = gymnasium.registry.get(task_id)
-    if spec is not None and spec.entry_point != _ENVIRONMENT:
-        owner = spec.entry_point
-    if owner != _place(kind):
-        raise ValueError(f"the id {task_id} is taken by {owner}")
-
-
-def _reference(kind: type, task_id: str) -> str:
-    """What finds the task also in a process that has not imported it: the id, after its module or file."""
-    module = kind.__module__
-    if module.startswith(_FILE):
-        return f"{_file_of(sys.modules[module])}:{task_id}"
-    if module == "__main__" or module not in sys.modules or "<locals>" in kind.__qualname__:
-        return task_id  # nobody else could import it
-    return f"{module}:{task_id}"
 
 
 def make_known(task_id: str, reference: str = "") -> None:
@@ -119,12 +108,6 @@ def make_known(task_id: str, reference: str = "") -> None:
         )
 
 
-def make_all_known() -> None:
-    """Let `gymnasium.make` find the tasks of this package and of entry points; a second call does nothing."""
-    for task_id in registered_ids():
-        make_known(task_id)
-
-
 def registered_ids() -> list[str]:
     """The ids of this package's tasks, of those that class statements have registered, and of entry points."""
     return list(dict.fromkeys([*BUILT_IN, *_by_id, *_offered()]))
@@ -136,12 +119,10 @@ def find_task(reference: str, *, importing: bool = True) -> "type[ProgramTask]":
     Args:
         reference: A registered id, `module:Class`, `module:Id-v0`, `./file.py:Class`, `./file.py:Id-v0`, or
             `./file.py` for the only task of a file; or `./folder`, one in OpenEvolve's form.
-        importing: Whether to import the module or file that the reference names. Without, as for references from data,
-            there are the ids of installed packages and what this process has imported already.
+        importing: Whether to import what the reference names. Without, as for references from data, there are the ids
+            of installed packages and what this process has imported already.
 
-    Raises:
-        ValueError: If there is no such task.
-        ImportError: If the module or file that it names cannot be imported.
+    Raises ValueError if there is no such task, ImportError if its module or file cannot be imported.
     """
     if reference in _by_id:
         return _by_id[reference]
@@ -150,28 +131,37 @@ def find_task(reference: str, *, importing: bool = True) -> "type[ProgramTask]":
     if reference in _offered():
         return find_task(f"{_offered()[reference].module}:{_offered()[reference].attr}")
     if (Path(reference) / "evaluator.py").is_file():
-        folders = importlib.import_module(_FOLDERS)
-        return folders.folder_task(Path(reference), importing=importing)
+        return importlib.import_module(_FOLDERS).folder_task(Path(reference), importing=importing)
     place, colon, name = (reference, ":", "") if reference.endswith(".py") else reference.rpartition(":")
     module = _imported(place)
+    unknown = f"no task {reference!r}; there are {', '.join(registered_ids())}"
     if module is None and not importing:
-        raise ValueError(f"{_no_task(reference)}; or import the module that defines it first")
-    if module is None and not colon and "/" in reference:
-        lacks = "has no evaluator.py" if Path(reference).is_dir() else "does not exist"
-        raise ValueError(
-            f"{reference} {lacks}; name a task's file, ./file.py, or a folder in OpenEvolve's form"
-        )
+        raise ValueError(f"{unknown}; or import the module that defines it first")
     if module is None and not colon:
-        raise ValueError(f"{_no_task(reference)}; or name one as module:Class or ./file.py")
-    return _task_of(module or _import(place), name)
+        if "/" in reference:
+            lacks = "has no evaluator.py" if Path(reference).is_dir() else "does not exist"
+            raise ValueError(f"{reference} {lacks}; name a task's file, ./file.py, or an OpenEvolve folder")
+        raise ValueError(f"{unknown}; or name one as module:Class or ./file.py")
+    module = module or _import(place)
+    members = {key: value for key, value in vars(module).items() if isinstance(value, type)}
+    tasks = {k: v for k, v in members.items() if v in _classes and v.__module__ == module.__name__}
+    if not name:
+        if len(tasks) == 1:
+            return next(iter(tasks.values()))
+        has = f"the tasks {', '.join(tasks)}" if tasks else "no task, which is a ProgramTask with a start"
+        raise ValueError(f"{module.__file__} has {has}; name one as file.py:Class")
+    found: Any = _by_id.get(name) or getattr(module, name, None)
+    if not (isinstance(found, type) and found in _classes):
+        has = (
+            f"it has {', '.join(tasks) or 'none'}; a task is a subclass of atlas_gym.ProgramTask with a start"
+        )
+        raise ValueError(f"{module.__name__} has no task {name!r}; {has}")
+    return found
 
 
 def source_key(reference: str) -> str:
-    """A fingerprint of what the files say that define a task, comments and layout apart; empty of a task of this
-    package's, and of one that is in no file of its own.
-
-    Raises as `find_task` does.
-    """
+    """Fingerprint (SHA-256) of the code of a task's own files, comments and layout apart; empty for a task of this
+    package, and for one without a file. Raises as `find_task` does."""
     if (Path(reference) / "evaluator.py").is_file():
         texts = [path.read_text(encoding="utf-8") for path in sorted(Path(reference).glob("*.py"))]
     else:
@@ -181,32 +171,6 @@ def source_key(reference: str) -> str:
         texts = [file.read_text(encoding="utf-8")] if file is not None and others else []
     keys = [program_key(text) or text for text in texts]
     return hashlib.sha256("\n".join(keys).encode()).hexdigest() if keys else ""
-
-
-def _no_task(reference: str) -> str:
-    return f"no task {reference!r}; there are {', '.join(registered_ids())}"
-
-
-def _task_of(module: ModuleType, name: str) -> "type[ProgramTask]":
-    """The task of this name or id in a module, or its only one."""
-    tasks = tasks_in(module)
-    if not name and len(tasks) == 1:
-        return next(iter(tasks.values()))
-    if not name:
-        has = f"the tasks {', '.join(tasks)}" if tasks else "no task, which is a ProgramTask with a start"
-        raise ValueError(f"{module.__file__} has {has}; name one as file.py:Class")
-    found = _by_id.get(name) or getattr(module, name, None)
-    if found is None:
-        raise ValueError(f"{module.__name__} has no task {name!r}; it has {', '.join(tasks) or 'none'}")
-    return _checked(found, f"{module.__name__}:{name}")
-
-
-def tasks_in(module: ModuleType) -> dict[str, "type[ProgramTask]"]:
-    """The tasks that a module defines, by the name of their class."""
-    own = {
-        name: value for name, value in vars(module).items() if isinstance(value, type) and value in _classes
-    }
-    return {name: value for name, value in own.items() if value.__module__ == module.__name__}
 
 
 def load_file(path: Path) -> ModuleType:
@@ -255,7 +219,7 @@ def _import(place: str) -> ModuleType:
 
 
 def _failed_import(place: str, error: BaseException) -> ImportError:
-    """What the code of a file or module raised, and the line of the author's that led to it."""
+    """An error that a file or module raised, with the line of the author's that led to it."""
     line = authors_line(error)
     where = f"{line.filename}, line {line.lineno}" if line else place
     return ImportError(f"{where}: {type(error).__name__}: {error}")
@@ -272,16 +236,6 @@ def _imported(place: str) -> ModuleType | None:
 @cache
 def _offered() -> dict[str, Any]:
     return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
-
-
-def _checked(found: Any, reference: str) -> "type[ProgramTask]":
-    if isinstance(found, type) and found in _classes:
-        return found
-    raise ValueError(f"{reference} is no task: a task is a subclass of atlas_gym.ProgramTask with a start")
-
-
-def _place(kind: type) -> str:
-    return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def _origin(kind: type) -> tuple[Any, str]:

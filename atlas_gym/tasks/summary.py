@@ -1,4 +1,4 @@
-"""The results on all instances of a task as one."""
+"""The results on all instances of a task as one judgement."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,12 +15,8 @@ _SHOWN = 8
 def summary(results: Sequence[float | Judgement], floor: float, metrics: Sequence[str]) -> Judgement:
     """The mean score of the instances, each at least the floor, with the means of these metrics.
 
-    Traces and diagnosis are those of the worst instance; the trace `scores` has all scores.
-
-    Raises:
-        CandidateError: If a score is not finite.
-        TypeError: If a result is no number and no judgement, or a metric no number.
-        ValueError: If a result lacks one of the metrics.
+    Traces and diagnosis are those of the worst instance; the trace `scores` has all scores. Raises CandidateError for
+    a score that is not finite, TypeError for one that is no number, ValueError where a metric is missing.
     """
     judged = [r if isinstance(r, Judgement) else Judgement(r) for r in results]
     scores = np.array([_number(judgement.score) for judgement in judged])
@@ -38,7 +34,12 @@ def summary(results: Sequence[float | Judgement], floor: float, metrics: Sequenc
         means[name] = float(
             np.mean([_number(judgement.metrics[name], f"metric {name}") for judgement in judged])
         )
-    return Judgement(score, means, _diagnosis(scores, worst), {"scores": scores, **worst.traces})
+    diagnosis = worst.diagnosis
+    if len(scores) > 1:
+        shown = ", ".join(f"{s:.4f}" for s in scores[:_SHOWN]) + (", …" if len(scores) > _SHOWN else "")
+        told = f" On the worst: {diagnosis}" if diagnosis else ""
+        diagnosis = f"Scores by instance: {shown}.{told}"
+    return Judgement(score, means, diagnosis, {"scores": scores, **worst.traces})
 
 
 def _number(value: Any, what: str = "score") -> float:
@@ -49,11 +50,3 @@ def _number(value: Any, what: str = "score") -> float:
     except (TypeError, ValueError):
         lack = f"{what} is of type {type(value).__name__}; return a number, of an answer its .number()"
         raise TypeError(f"{lack}; several go into an atlas_gym.Judgement") from None
-
-
-def _diagnosis(scores: np.ndarray, worst: Judgement) -> str:
-    if len(scores) == 1:
-        return worst.diagnosis
-    shown = ", ".join(f"{score:.4f}" for score in scores[:_SHOWN])
-    told = f" On the worst: {worst.diagnosis}" if worst.diagnosis else ""
-    return f"Scores by instance: {shown}{', …' if len(scores) > _SHOWN else ''}.{told}"

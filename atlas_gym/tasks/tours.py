@@ -1,10 +1,8 @@
 """ATLAS-TSP-v0: a program builds short round trips city by city; its tours are measured against a local search's.
 
-`TourSearch` holds a tour and repairs it by 2-opt (Croes 1958) and Or-opt (Or 1976) moves. It tries only moves that
-create an edge to one of a city's nearest neighbours, and only around cities in a queue ("don't look bits", Bentley
-1992), so that after a small change it costs microseconds where a search over all moves costs milliseconds.
-`short_tour` iterates it from double-bridge kicks (Martin, Otto and Felten 1991), to tours that scores are measured
-against.
+`TourSearch` repairs a tour by 2-opt (Croes 1958) and Or-opt (Or 1976) moves that create an edge to one of a city's
+nearest neighbours, around cities in a queue ("don't look bits", Bentley 1992). `short_tour` iterates it from
+double-bridge kicks (Martin, Otto and Felten 1991).
 """
 
 import itertools
@@ -190,7 +188,7 @@ _KICKS_PER_CITY = 4
 
 @dataclass(frozen=True)
 class Cities:
-    """What is hidden of one tour to be found."""
+    """The hidden data of one tour."""
 
     points: np.ndarray
     """In the unit square, (n, 2)."""
@@ -305,7 +303,12 @@ class TravellingSalesman(ProgramTask, id="ATLAS-TSP-v0"):
         """`count` sets of cities, uniform in the unit square, each with the length of a very good tour."""
         points = rng.random((self.count, self.cities, 2))
         seeds = rng.integers(2**31, size=self.count).tolist()
-        return [_with_good_tour(p, seed) for p, seed in zip(points, seeds, strict=True)]
+        found = []
+        for own, seed in zip(points, seeds, strict=True):
+            distances = distance_matrix(own)
+            tour = short_tour(distances, _KICKS_PER_CITY * len(own), seed)
+            found.append(Cities(own, distances, tour_length(distances, tour)))
+        return found
 
     def _judgement(self, cities: Cities, tour: Sequence[int]) -> Judgement:
         length = tour_length(cities.distances, tour)
@@ -343,12 +346,6 @@ class TravellingSalesman(ProgramTask, id="ATLAS-TSP-v0"):
         order = [*traces["tour"], traces["tour"][0]]
         axes.plot(*traces["points"][order].T, "o-", markersize=3)
         axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-
-
-def _with_good_tour(points: np.ndarray, seed: int) -> Cities:
-    distances = distance_matrix(points)
-    tour = short_tour(distances, _KICKS_PER_CITY * len(points), seed)
-    return Cities(points, distances, tour_length(distances, tour))
 
 
 _NEXT_CITY = """\

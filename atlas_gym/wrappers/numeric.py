@@ -14,10 +14,10 @@ from atlas_gym.envs.program_env import ProgramEnv
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.template import Parameter, Template
 
-#: turn, whether the last program ran, its normalized score, the best normalized score.
 _PROGRESS = 4
-#: Gymnasium counts a Discrete space's actions in 64 bits.
+"""Entries of an observation before the coordinates."""
 _MOST_POINTS = 2**63
+"""Gymnasium counts a Discrete space's actions in 64 bits."""
 
 
 def task_of(env: gym.Env[Any, Any]) -> ProgramTask:
@@ -68,16 +68,13 @@ class NumericProgram(gym.Wrapper[np.ndarray, Any, str, str], ABC):
         """Evaluate the action's program; `info["program"]` is its text."""
         program = self.program(action)
         _, reward, terminated, truncated, info = self.env.step(program)
-        observation = self._observe(action, info)
-        return observation, float(reward), terminated, truncated, {**info, "program": program}
-
-    def _observe(self, action: Any, info: dict[str, Any]) -> np.ndarray:
         ran = info["status"] == "ok"
         normalized = info["score"] if info["normalized_score"] is None else info["normalized_score"]
         score = float(np.clip(normalized, -1.0, 1.0)) if ran else -1.0
         self._best = score if info["turn"] == 1 else max(self._best, score)
         progress = [info["turn"] / self._turns, 1.0 if ran else -1.0, score, self._best]
-        return np.array([*progress, *self.coordinates(action)], np.float32)
+        observation = np.array([*progress, *self.coordinates(action)], np.float32)
+        return observation, float(reward), terminated, truncated, {**info, "program": program}
 
 
 class TemplateAction(NumericProgram, gym.utils.RecordConstructorArgs):
@@ -110,10 +107,23 @@ class TemplateAction(NumericProgram, gym.utils.RecordConstructorArgs):
         self, env: gym.Env[str, str], template: Template | str | None = None, levels: int | None = None
     ):
         gym.utils.RecordConstructorArgs.__init__(self, template=template, levels=levels)
-        self.template = _resolve(env, template)
-        space = _action_space(self.template, levels)
-        self.levels = None if levels is None else int(levels)
-        NumericProgram.__init__(self, env, space, self.template.size)
+        task = task_of(env)
+        if isinstance(template, Mapping):  # an `EnvSpec` that went through JSON
+            parameters = tuple(Parameter(**p) for p in template["parameters"])
+            template = Template(**{**template, "parameters": parameters})
+        self.template = template if isinstance(template, Template) else task.template(template or "")
+        size = self.template.size
+        if levels is None:
+            space: spaces.Space[Any] = spaces.Box(-1.0, 1.0, (size,), np.float32)
+        else:
+            if not isinstance(levels, Integral) or levels < 2 or int(levels) ** size >= _MOST_POINTS:
+                raise ValueError(
+                    f"levels is {levels!r}; a grid has 2 values or more per parameter, 2**63 in all"
+                )
+            levels = int(levels)
+            space = spaces.Discrete(levels**size)
+        self.levels = levels
+        NumericProgram.__init__(self, env, space, size)
 
     def program(self, action: Any) -> str:
         """The template filled in."""
@@ -129,30 +139,11 @@ class TemplateAction(NumericProgram, gym.utils.RecordConstructorArgs):
 
 
 def _index(action: Any, count: int) -> int:
-    """A Discrete action as a number; ValueError for one outside the space, which would count from the end."""
+    """A Discrete action as a number; ValueError for one outside the space."""
     index = operator.index(action)
     if not 0 <= index < count:
         raise ValueError(f"the action is {index}; it must be from 0 to {count - 1}")
     return index
-
-
-def _resolve(env: gym.Env[str, str], template: Template | str | None) -> Template:
-    task = task_of(env)
-    if isinstance(template, Mapping):  # an `EnvSpec` that went through JSON
-        return Template(**{**template, "parameters": tuple(Parameter(**p) for p in template["parameters"])})
-    return template if isinstance(template, Template) else task.template(template or "")
-
-
-def _action_space(template: Template, levels: int | None) -> spaces.Space[Any]:
-    if levels is None:
-        return spaces.Box(-1.0, 1.0, (template.size,), np.float32)
-    if not isinstance(levels, Integral) or levels < 2:
-        raise ValueError(
-            f"levels is {levels!r}; a grid has a whole number of at least 2 values per parameter"
-        )
-    if int(levels) ** template.size >= _MOST_POINTS:
-        raise ValueError(f"levels is {levels}; with {template.size} parameters those are too many actions")
-    return spaces.Discrete(int(levels) ** template.size)
 
 
 class ProgramChoice(NumericProgram, gym.utils.RecordConstructorArgs):

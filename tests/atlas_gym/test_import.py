@@ -34,7 +34,3 @@ UPPER = ("atlas_gym.agents", "atlas_gym.trainers", "atlas_gym.experiments")
 def test_lower_layers_do_not_import_upper_ones():
     loaded = modules_after("import atlas_gym.cli.main, atlas_gym.tasks.bandit.task")
     assert not [name for name in loaded if name.startswith(UPPER)]
-
-
-def test_gymnasium_finds_the_environments_by_module_name():
-    modules_after("import gymnasium; gymnasium.make('atlas_gym:ATLAS-Bandit-v0').close()")

@@ -1,9 +1,8 @@
 """The candidate's side of a bandit evaluation: plays all replicas in lockstep inside the worker.
 
-Per step one message comes in (the rewards of the last step and the contexts of this one, for all replicas)
-and one byte per replica goes out. Nothing here is trusted: a program could replace any of it, and would gain
-the right to send other arms. What is checked here is checked to give an honest mistake a useful message; the
-other side counts.
+Per step one message comes in (the rewards of the last step and the contexts of this one, for all replicas) and one
+byte per replica goes out. Nothing here is trusted: a program could replace any of it, and would gain the right to send
+other arms. The checks give honest mistakes a useful message.
 """
 
 import operator
@@ -49,39 +48,34 @@ def seed_globals(seed: int) -> None:
 
 
 def choose(policies: list[Policy], contexts: np.ndarray, histories: list[History], t: int) -> list[int]:
-    """Ask every replica's program for its arm.
+    """Every replica's arm at contexts (R, K, d), which are copied first: a program may write into its own.
 
-    Contexts (R, K, d) are copied first: a program may write into its own.
+    NumPy integers and arrays of one integer count as arms; truth values and floats do not.
     """
     arms = contexts.shape[1]
     chosen = []
     for policy, context, history in zip(policies, contexts.copy(), histories, strict=True):
         arm = policy(context, history, t)
         if type(arm) is not int:
-            arm = as_arm(arm, arms, t)
-        if not 0 <= arm < arms:
-            raise ValueError(f"policy returned {arm} at step {t}; {_EXPECTED.format(arms - 1)}")
+            arm = _as_int(arm)
+        if type(arm) is not int or not 0 <= arm < arms:
+            shown = f"{arm}" if isinstance(arm, int | float) else f"a {type(arm).__name__}"
+            missing = " (is a return statement missing?)" if arm is None else ""
+            wanted = f"return an integer from 0 to {arms - 1}, e.g. int(np.argmax(scores))"
+            raise ValueError(
+                f"policy returned {'None' if arm is None else shown} at step {t}{missing}; {wanted}"
+            )
         chosen.append(arm)
     return chosen
 
 
-_EXPECTED = "return an integer from 0 to {}, e.g. int(np.argmax(scores))"
-
-
-def as_arm(value: Any, arms: int, t: int) -> int:
-    """Turn what a policy returned into an int, or say what is wrong with it.
-
-    NumPy integers and arrays of one integer count; truth values and floats, NaN among them, do not.
-    """
-    expected = _EXPECTED.format(arms - 1)
-    if value is None:
-        raise TypeError(f"policy returned None at step {t} (is a return statement missing?); {expected}")
+def _as_int(value: Any) -> Any:
+    """An int where a value is an integer of another kind."""
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.reshape(()).item()
     if isinstance(value, bool | np.bool_):
-        raise TypeError(f"policy returned the truth value {value} at step {t}; {expected}")
+        return value
     try:
         return operator.index(value)
     except TypeError:
-        shown = f"{value}" if isinstance(value, float) else f"a {type(value).__name__}"
-        raise TypeError(f"policy returned {shown} at step {t}; {expected}") from None
+        return value

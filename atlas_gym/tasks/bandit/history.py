@@ -1,9 +1,7 @@
-"""What a program knows of the past: the paper's sequence of (x, arm, reward), and the same as arrays.
+"""A program's history: the paper's sequence of (x, arm, reward), and the same as arrays.
 
-Looping over tuples in Python costs seven times what array operations do, so a program is offered both. The arrays
-are views of one buffer that the driver fills. They are read-only, so that a program which writes into them is told
-so in that line instead of failing mysteriously later. Tuples are made once per round, when a program first asks for
-one: whoever treats the history as a list finds it as quick as a list, and whoever keeps to the arrays pays nothing.
+Looping over tuples costs seven times what array operations do, so a program is offered both. The arrays are read-only
+views of one buffer that the driver fills; tuples are made once per round, when a program first asks for one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -67,7 +65,7 @@ class History(Sequence):
         return f"<history of {self._length} rounds (x, arm, reward)>"
 
     def _all_entries(self) -> list[Entry]:
-        """With those made that are missing, which only a history that grows can have; a round's is made once."""
+        """All tuples, those that are missing made now."""
         entries = self._entries
         if len(entries) < self._length:
             contexts, arms, rewards = self._columns
@@ -92,10 +90,10 @@ class HistoryBook:
         self._rewards = np.zeros((replicas, horizon))
         self._rows = np.arange(replicas)
         self._length = 0
-        columns = zip(
-            _read_only(self._contexts), _read_only(self._arms), _read_only(self._rewards), strict=True
-        )
-        self.histories = [History(own, 0, []) for own in columns]
+        views = [array.view() for array in (self._contexts, self._arms, self._rewards)]
+        for view in views:
+            view.flags.writeable = False
+        self.histories = [History(own, 0, []) for own in zip(*views, strict=True)]
 
     def record(self, contexts: np.ndarray, arms: list[int], rewards: np.ndarray) -> None:
         """Append one round to every history: contexts (R, K, d), arms R integers, rewards (R,)."""
@@ -108,9 +106,3 @@ class HistoryBook:
         self._length = t + 1
         for history in self.histories:
             history._length = t + 1
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    view = array.view()
-    view.flags.writeable = False
-    return view

@@ -34,29 +34,26 @@ class BanditParams:
     """Independent bandits that a program plays, the same for all programs of a task; scores are means."""
 
     def __post_init__(self) -> None:
-        for name in ("arms", "dimension", "horizon", "replicas"):
+        bounds = {"arms": (2, 255), "dimension": (2, 1000), "horizon": (10, 1_000_000), "replicas": (1, 1000)}
+        for name, (low, high) in bounds.items():
             value = getattr(self, name)
-            _check(name, value, isinstance(value, Integral), "a whole number (int)")
-        _check("arms", self.arms, 2 <= self.arms <= 255, "2 to 255")
-        _check("dimension", self.dimension, 2 <= self.dimension <= 1000, "2 to 1,000")
-        _check("horizon", self.horizon, 10 <= self.horizon <= 1_000_000, "10 to 1,000,000")
-        _check("noise", self.noise, self.noise >= 0, "at least 0")
-        budget = self.variation_budget
-        _check("variation_budget", budget, 0 <= budget <= self.horizon, "between 0 and the horizon")
-        _check("drift", self.drift, self.drift in get_args(Drift), f"one of {get_args(Drift)}")
-        _check("jump_length", self.jump_length, 0 < self.jump_length <= 2, "in (0, 2]")
-        _check("contexts", self.contexts, self.contexts in get_args(Contexts), f"one of {get_args(Contexts)}")
-        _check("replicas", self.replicas, 1 <= self.replicas <= 1000, "1 to 1000")
+            if not isinstance(value, Integral) or not low <= int(value) <= high:
+                raise ValueError(f"{name} is {value!r}; it must be a whole number (int), {low:,} to {high:,}")
+        choices = {"drift": get_args(Drift), "contexts": get_args(Contexts)}
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be one of {known}")
+        if not self.noise >= 0:
+            raise ValueError(f"noise is {self.noise}; it must be at least 0")
+        if not 0 <= self.variation_budget <= self.horizon:
+            raise ValueError(f"variation_budget is {self.variation_budget}; it must be 0 to the horizon")
+        if not 0 < self.jump_length <= 2:
+            raise ValueError(f"jump_length is {self.jump_length}; it must be in (0, 2]")
 
     @property
     def variation_per_step(self) -> float:
         """V/T, the mean length of θ's movement in one step; 0 without drift."""
         return 0.0 if self.drift == "none" else self.variation_budget / self.horizon
-
-
-def _check(name: str, value: object, holds: bool, allowed: str) -> None:
-    if not holds:
-        raise ValueError(f"{name} is {value!r}; it must be {allowed}")
 
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {

@@ -1,8 +1,6 @@
-"""What a program's author is told about the bandit: the signature, the task in words, and what anybody can observe.
+"""Prompts of the bandit: the signature, the task in words, hints, and facts that playing at random shows.
 
-Observed are facts that playing at random shows, from no hidden state: its rewards are what a program would have been
-told. How well the last n of them predict the next one says how noisy the rewards are and how fast θ moves, without
-naming either.
+How well the last n rewards predict the next one says how noisy rewards are and how fast θ moves, without naming either.
 """
 
 import numpy as np
@@ -62,14 +60,17 @@ HINTS = (
 
 WINDOWS = (5, 10, 20, 40, 80, 160)
 """Numbers of past steps that predictions are made from."""
-
 _EVERY = 10
 _RIDGE = 0.1
 
 
 def observe(params: BanditParams, seed: int, split: str) -> tuple[str, ...]:
     """Facts about the task of a seed, one line each."""
-    features, rewards = _random_play(params, seed, split)
+    instances = draw_instances(params, seed, split)
+    shape = instances.rewards.shape[:2]
+    arms = hidden_stream("bandit", split, seed, "random play").integers(params.arms, size=shape)[..., None]
+    rewards = np.take_along_axis(instances.rewards, arms, axis=-1)[..., 0]
+    features = np.take_along_axis(instances.contexts, arms[..., None], axis=2)[:, :, 0]
     errors = (f"{window}: {prediction_error(features, rewards, window):.3f}" for window in WINDOWS)
     return (
         f"observed in random play: {params.arms} arms, {params.dimension} dimensions, {params.horizon} steps; "
@@ -83,30 +84,14 @@ def prediction_error(features: np.ndarray, rewards: np.ndarray, window: int) -> 
 
     Args:
         features: (T, R, d), the contexts that were played.
-        rewards: (T, R), what was told.
-        window: Number of past steps; of fewer than T there are at most T - 1.
+        rewards: (T, R), their rewards.
+        window: Number of past steps, at most T - 1 of them.
     """
     window = min(window, len(rewards) - 1)
-    squares = [
-        (
-            rewards[t]
-            - np.einsum("rd,rd->r", features[t], _fit(features[t - window : t], rewards[t - window : t]))
-        )
-        ** 2
-        for t in range(window, len(rewards), _EVERY)
-    ]
+    squares = []
+    for t in range(window, len(rewards), _EVERY):
+        x, y = features[t - window : t], rewards[t - window : t]
+        gram = np.einsum("trd,tre->rde", x, x) + _RIDGE * np.eye(x.shape[-1])
+        estimate = np.linalg.solve(gram, np.einsum("trd,tr->rd", x, y)[..., None])[..., 0]
+        squares.append((rewards[t] - np.einsum("rd,rd->r", features[t], estimate)) ** 2)
     return float(np.sqrt(np.mean(squares)))
-
-
-def _fit(features: np.ndarray, rewards: np.ndarray) -> np.ndarray:
-    """(R, d), the ridge estimate of each replica."""
-    gram = np.einsum("trd,tre->rde", features, features) + _RIDGE * np.eye(features.shape[-1])
-    return np.linalg.solve(gram, np.einsum("trd,tr->rd", features, rewards)[..., None])[..., 0]
-
-
-def _random_play(params: BanditParams, seed: int, split: str) -> tuple[np.ndarray, np.ndarray]:
-    instances = draw_instances(params, seed, split)
-    shape = instances.rewards.shape[:2]
-    arms = hidden_stream("bandit", split, seed, "random play").integers(params.arms, size=shape)[..., None]
-    rewards = np.take_along_axis(instances.rewards, arms, axis=-1)[..., 0]
-    return np.take_along_axis(instances.contexts, arms[..., None], axis=2)[:, :, 0], rewards

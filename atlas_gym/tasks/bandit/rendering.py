@@ -11,16 +11,20 @@ from atlas_gym.tasks.bandit.instances import DISPLACEMENT_LAG, Instances, chord_
 from atlas_gym.tasks.bandit.params import BanditParams
 from atlas_gym.tasks.drawing import blocks
 
-_TITLE = "ATLAS-Bandit-v0"
+_COLUMNS = 60
+"""Of a row of blocks."""
 
 
 def draw_text(evaluation: Evaluation) -> str:
     """Score, and regret per step over the horizon as a row of blocks (full height: uniform play)."""
-    regret, uniform = (_per_step(evaluation.traces[name], 60) for name in ("regret", "uniform_regret"))
+    per_step = []
+    for name in ("regret", "uniform_regret"):
+        steps = np.diff(evaluation.traces[name], prepend=0.0)
+        per_step.append(np.array([part.mean() for part in np.array_split(steps, min(_COLUMNS, len(steps)))]))
     normalized = evaluation.metrics["normalized_score"]
     return (
-        f"{_TITLE}: ok, score {evaluation.score:.4f}, normalized {normalized:.3f}\n"
-        f"regret per step |{blocks(regret / uniform.max())}| of uniform play\n"
+        f"ATLAS-Bandit-v0: ok, score {evaluation.score:.4f}, normalized {normalized:.3f}\n"
+        f"regret per step |{blocks(per_step[0] / per_step[1].max())}| of uniform play\n"
     )
 
 
@@ -30,8 +34,9 @@ def draw_curves(axes: Sequence[Any], traces: Mapping[str, np.ndarray]) -> None:
     above.set_ylabel("cumulative regret")
     below.set_ylabel("regret per step", color="tab:blue")
     below.set_xlabel(f"step (lower curves: over {DISPLACEMENT_LAG} steps)")
-    for name, label, color in _CURVES:
-        above.plot(traces[name], label=label, color=color)
+    above.plot(traces["uniform_regret"], label="uniform", color="tab:gray")
+    above.plot(traces["regret"], label="program", color="tab:blue")
+    above.plot(traces["informed_regret"], label="full information", color="tab:green")
     above.legend(fontsize=8)
     lag = min(DISPLACEMENT_LAG, len(traces["regret"]) - 1)
     steps = np.arange(lag, len(traces["regret"]))
@@ -42,51 +47,25 @@ def draw_curves(axes: Sequence[Any], traces: Mapping[str, np.ndarray]) -> None:
     drift.plot(steps, traces["displacement"][lag:], color="tab:orange")
 
 
-_CURVES = (
-    ("uniform_regret", "uniform", "tab:gray"),
-    ("regret", "program", "tab:blue"),
-    ("informed_regret", "full information", "tab:green"),
-)
-
-
-def _per_step(cumulative: np.ndarray, columns: int) -> np.ndarray:
-    parts = np.array_split(np.diff(cumulative, prepend=0.0), min(columns, len(cumulative)))
-    return np.array([part.mean() for part in parts])
-
-
 def diagnose(regret: np.ndarray, instances: Instances, params: BanditParams) -> str:
-    """Say in a few sentences when regret was lost, how often the best arm was played and how fast θ moves.
-
-    Args:
-        regret: Regret of every step and replica, (T, R).
-        instances: What the program was up against.
-        params: The constants.
-    """
-    share, chance = float((regret == 0).mean()), 1 / params.arms
-    uniform = instances.uniform_regret.mean()
-    sentences = [
-        _quarters(regret.mean(axis=1)),
-        f"It played the best arm in {share:.0%} of the steps (chance: {chance:.0%}).",
-        f"It lost {regret.mean() / uniform:.0%} of the regret of random play; full information would lose "
-        f"{instances.informed_regret.mean() / uniform:.0%}.",
-        _drift(params),
-    ]
-    return " ".join(sentences)
-
-
-def _quarters(regret: np.ndarray) -> str:
-    means = [f"{quarter.mean():.3f}" for quarter in np.array_split(regret, min(4, len(regret)))]
-    text = f"Mean regret per step by quarter of the horizon: {', '.join(means)}"
-    start = regret[: max(1, len(regret) // 20)].mean()
-    return f"{text}; in its first twentieth {start:.3f}."
-
-
-def _drift(params: BanditParams) -> str:
+    """When regret, (T, R), was lost, how often the best arm was played and how fast θ moves, in a few sentences."""
+    by_step, uniform = regret.mean(axis=1), instances.uniform_regret.mean()
+    quarters = ", ".join(f"{quarter.mean():.3f}" for quarter in np.array_split(by_step, min(4, len(by_step))))
     speed = params.variation_per_step
     if speed == 0:
-        return "The hidden parameter does not move."
-    if params.drift == "jumps":
+        drift = "The hidden parameter does not move."
+    elif params.drift == "jumps":
         every = params.jump_length / speed
-        return f"The hidden parameter jumps by {params.jump_length:g}, on average every {every:.0f} steps."
-    degrees = np.degrees(chord_angle(speed))
-    return f"The hidden parameter moves by {speed:.3g} per step, {degrees:.0f} degrees of its unit sphere."
+        drift = f"The hidden parameter jumps by {params.jump_length:g}, on average every {every:.0f} steps."
+    else:
+        degrees = np.degrees(chord_angle(speed))
+        drift = (
+            f"The hidden parameter moves by {speed:.3g} per step, {degrees:.0f} degrees of its unit sphere."
+        )
+    return (
+        f"Mean regret per step by quarter of the horizon: {quarters}; in its first twentieth "
+        f"{by_step[: max(1, len(by_step) // 20)].mean():.3f}. "
+        f"It played the best arm in {(regret == 0).mean():.0%} of the steps (chance: {1 / params.arms:.0%}). "
+        f"It lost {regret.mean() / uniform:.0%} of the regret of random play; full information would lose "
+        f"{instances.informed_regret.mean() / uniform:.0%}. {drift}"
+    )

@@ -1,8 +1,7 @@
 """ATLAS-Bandit-v0: the task, and the trusted side of its evaluation, which deals contexts and rewards.
 
-The score is the negative mean regret (NMR), −(1/RT) Σ [max_a ⟨θ_t, x_a⟩ − ⟨θ_t, x_chosen⟩], in expected
-rewards: the noise that a program was dealt does not count. Replicas advance together, so a step costs one
-exchange; the driver is the bandit's own, as calls would cost a quarter more.
+The score is the negative mean regret (NMR), −(1/RT) Σ [max_a ⟨θ_t, x_a⟩ − ⟨θ_t, x_chosen⟩], in expected rewards.
+Replicas advance together, so a step costs one exchange; the driver is the bandit's own, as calls cost a quarter more.
 """
 
 from collections.abc import Mapping
@@ -187,32 +186,8 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
         )  # fmt: skip
 
     def judge(self, channel: Channel) -> Judgement:
-        """Play a program to the end and score its choices."""
-        return self.judgement(self._play(channel, self.drawn()))
-
-    def judgement(self, choices: np.ndarray) -> Judgement:
-        """Score the arms chosen, (T, R) integers, and say where regret was lost."""
+        """Play a program to the end, dealing every step to its worker, and score the arms it chose."""
         instances = self.drawn()
-        regret = np.take_along_axis(instances.regret, choices[..., None].astype(np.intp), axis=-1)[..., 0]
-        score = score_of(regret, self)
-        uniform, informed = -float(instances.uniform_regret.mean()), -float(instances.informed_regret.mean())
-        metrics = {
-            "normalized_score": (score - uniform) / (informed - uniform),
-            "best_arm_share": float((regret == 0).mean()),
-            "worst_replica": -float(regret.mean(axis=0).max()),
-            "best_replica": -float(regret.mean(axis=0).min()),
-        }
-        traces = {
-            "regret": np.cumsum(regret.mean(axis=1)),
-            "uniform_regret": np.cumsum(instances.uniform_regret.mean(axis=1)),
-            "informed_regret": np.cumsum(instances.informed_regret.mean(axis=1)),
-            "displacement": instances.displacement,
-            "replica_scores": -regret.mean(axis=0),
-        }
-        return Judgement(score, metrics, diagnose(regret, instances, self), traces)
-
-    def _play(self, channel: Channel, instances: Instances) -> np.ndarray:
-        """Deal every step to the worker and return the arms it chose, (T, R)."""
         channel.send(HEADER.pack(self.replicas, self.arms, self.dimension, self.horizon, self.program_seed))
         if channel.receive(len(LOADED)) != LOADED:
             raise CandidateError("the program answered before it was asked")
@@ -228,10 +203,25 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
                 raise CandidateError(f"the program chose arm {max(answer)} of {self.arms}")
             choices[t] = chosen = np.frombuffer(answer, dtype=np.uint8)
             message[: self.replicas] = rewards[t].take(first_arms + chosen)
-        return choices
+        return self.judgement(choices)
 
-
-def score_of(regret: np.ndarray, params: BanditParams) -> float:
-    """The score of the regret suffered, (T, R)."""
-    score = -float(regret.mean())
-    return score if params.contexts == "unit" else max(score, WORST_GAUSSIAN)
+    def judgement(self, choices: np.ndarray) -> Judgement:
+        """Score the arms chosen, (T, R) integers, and say where regret was lost."""
+        instances = self.drawn()
+        regret = np.take_along_axis(instances.regret, choices[..., None].astype(np.intp), axis=-1)[..., 0]
+        score = max(-float(regret.mean()), self.worst_score + 1.0)
+        uniform, informed = -float(instances.uniform_regret.mean()), -float(instances.informed_regret.mean())
+        metrics = {
+            "normalized_score": (score - uniform) / (informed - uniform),
+            "best_arm_share": float((regret == 0).mean()),
+            "worst_replica": -float(regret.mean(axis=0).max()),
+            "best_replica": -float(regret.mean(axis=0).min()),
+        }
+        traces = {
+            "regret": np.cumsum(regret.mean(axis=1)),
+            "uniform_regret": np.cumsum(instances.uniform_regret.mean(axis=1)),
+            "informed_regret": np.cumsum(instances.informed_regret.mean(axis=1)),
+            "displacement": instances.displacement,
+            "replica_scores": -regret.mean(axis=0),
+        }
+        return Judgement(score, metrics, diagnose(regret, instances, self), traces)

@@ -1,9 +1,14 @@
-"""The candidate's side of a Burgers evaluation: turns residuals into a loss and its gradient inside the
-worker.
+"""The candidate's side of a Burgers evaluation: turns residuals into a loss and its gradient inside the worker.
 
-The messages are laid out in `wire`. The network, its optimiser and the test points stay on the other side.
-Nothing here is trusted: a program that replaces any of it can send another gradient, which is one more way to
-write a loss. What is checked here gives honest mistakes a useful message.
+    params.HEADER               -> counts                  LOADED <- program loaded in every replica
+    per replica                 -> x | t | nu
+    per epoch and replica       -> residuals | initial errors | boundary errors | u | u_x
+                                <- loss | its gradient with respect to the first three
+    the last two once more at the held-out points, for the program's own loss there
+
+Numbers are float64 in the machine's byte order. The network, its optimiser and the test points stay on the other side.
+Nothing here is trusted: a program that replaces any of it can send another gradient, which is one more way to write a
+loss. The checks give honest mistakes a useful message.
 """
 
 import random
@@ -13,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from atlas_gym.tasks.burgers.wire import HEADER, LOADED
+from atlas_gym.tasks.burgers.params import HEADER, LOADED
 
 Strategy = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]], torch.Tensor]
 _USE = "return a scalar tensor computed from residuals, ic_err and bc_err, such as residuals.pow(2).mean()"
@@ -26,8 +31,14 @@ def serve(load: Callable[[], Strategy], pipe: Any) -> None:
     seed_globals(seed)
     strategies = [load() for _ in range(replicas)]
     pipe.send(LOADED)
-    _serve_epochs(strategies, pipe, sizes, epochs, range(epochs))
-    _serve_epochs(strategies, pipe, sizes, epochs, [epochs - 1])
+    n = sizes[0]
+    for answered in (range(epochs), [epochs - 1]):
+        points = [pipe.receive(8 * 3 * n) for _ in strategies]
+        constants = [torch.frombuffer(p, dtype=torch.float64).view(3, -1) for p in points]
+        for epoch in answered:
+            for strategy, own in zip(strategies, constants, strict=True):
+                extras = {"epoch": epoch, "n_epochs": epochs, **dict(zip(("x", "t", "nu"), own, strict=True))}
+                pipe.send(answer(strategy, pipe.receive(8 * (2 * n + sum(sizes))), sizes, extras))
 
 
 def seed_globals(seed: int) -> None:
@@ -35,26 +46,6 @@ def seed_globals(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
-
-
-def _serve_epochs(
-    strategies: list[Strategy], pipe: Any, sizes: list[int], n_epochs: int, epochs: range | list[int]
-) -> None:
-    """Receive every replica's points, then answer the given epochs for all replicas in turn."""
-    n = sizes[0]
-    points = [unpack_points(pipe.receive(8 * 3 * n)) for _ in strategies]
-    message_bytes = 8 * (2 * n + sum(sizes))
-    for epoch in epochs:
-        for strategy, constants in zip(strategies, points, strict=True):
-            extras = {"epoch": epoch, "n_epochs": n_epochs, **constants}
-            pipe.send(answer(strategy, pipe.receive(message_bytes), sizes, extras))
-
-
-def unpack_points(message: bytearray) -> dict[str, torch.Tensor]:
-    """The x, t and nu of a replica's collocation points."""
-    return dict(
-        zip(("x", "t", "nu"), torch.frombuffer(message, dtype=torch.float64).view(3, -1), strict=True)
-    )
 
 
 def answer(strategy: Strategy, message: bytearray, sizes: list[int], extras: dict[str, Any]) -> bytes:
@@ -69,8 +60,12 @@ def answer(strategy: Strategy, message: bytearray, sizes: list[int], extras: dic
         vector.requires_grad_()
     loss = strategy(errors[0], errors[1], errors[2], extras)
     check_loss(loss)
-    parts = [loss.detach().reshape(1).numpy(), *_gradients(loss, errors)]
-    reply = np.concatenate(parts, dtype=np.float64)
+    # Towards these vectors only: state that a program keeps from earlier epochs counts as constant.
+    gradients = torch.autograd.grad(loss.sum(), errors, allow_unused=True)
+    if all(gradient is None for gradient in gradients):
+        raise ValueError(f"the loss does not depend on residuals, ic_err or bc_err; {_USE}")
+    parts = [np.zeros(len(e)) if g is None else g.numpy() for g, e in zip(gradients, errors, strict=True)]
+    reply = np.concatenate([loss.detach().reshape(1).numpy(), *parts], dtype=np.float64)
     if reply.size < 1 + sum(sizes):  # the other side would wait for the rest
         raise ValueError(
             "residuals, ic_err or bc_err was resized in place; resize a copy, such as residuals.clone()"
@@ -96,26 +91,9 @@ def check_loss(loss: Any) -> None:
         raise ValueError(f"the loss has no gradient; {_USE}, without .detach(), .numpy() or torch.no_grad()")
 
 
-def _gradients(loss: torch.Tensor, errors: list[torch.Tensor]) -> list[np.ndarray]:
-    """The gradient with respect to each vector of errors, zeros where the loss does not depend on it."""
-    # Towards these vectors only: state that a program keeps from earlier epochs counts as constant.
-    gradients = torch.autograd.grad(loss.sum(), errors, allow_unused=True)
-    if all(gradient is None for gradient in gradients):
-        raise ValueError(f"the loss does not depend on residuals, ic_err or bc_err; {_USE}")
-    return [
-        np.zeros(len(vector)) if gradient is None else gradient.numpy()
-        for gradient, vector in zip(gradients, errors, strict=True)
-    ]
-
-
-def _warm_up() -> None:
-    """Run what torch initialises lazily once, in the fork server, so that not every worker has to.
-
-    Only in builds without CUDA: in the others a backward pass may start threads, which a fork would lose.
-    """
-    if not torch.backends.cuda.is_built():
-        message = bytearray(8 * 5)
-        answer(lambda residuals, ic_err, bc_err, extras: torch.mean(residuals**2), message, [1, 1, 1], {})
-
-
-_warm_up()
+# What torch initialises lazily runs once, in the fork server, so that not every worker has to. Only in builds without
+# CUDA: in the others a backward pass may start threads, which a fork would lose.
+if not torch.backends.cuda.is_built():
+    answer(
+        lambda residuals, ic_err, bc_err, extras: torch.mean(residuals**2), bytearray(8 * 5), [1, 1, 1], {}
+    )

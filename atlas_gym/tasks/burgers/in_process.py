@@ -1,7 +1,6 @@
-"""The same training with plain function calls for losses, without worker, channel or limits.
+"""Training with plain function calls for losses, without worker, channel or limits, for programs you trust.
 
-Only for programs you trust: the hidden state is in the same process. Tests compare the confined evaluation
-with it, and the benchmark measures what the split costs.
+Tests compare the confined evaluation with it, and a benchmark measures what the split costs.
 """
 
 import random

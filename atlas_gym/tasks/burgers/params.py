@@ -1,6 +1,7 @@
 """The constants of the Burgers task."""
 
 import math
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from numbers import Integral
@@ -17,14 +18,18 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     "constant": {"schedule": "constant"},
     "linear": {"schedule": "linear"},
 }
-"""Named sets of constants. `paper` differs by its metric only: the paper does not give its other
-constants."""
+"""Named sets of constants; of the paper's, only the metric is known."""
+
+HEADER = struct.Struct("<6I")
+"""First message to the driver: replicas, collocation, initial and boundary points, epochs, seed of the global random
+generators."""
+LOADED = b"\1"
+"""The driver's answer, once the program is loaded in every replica."""
 
 
 @dataclass(frozen=True)
 class Viscosity:
-    """nu(t) from nu0 at t = 0 to nu1 at t = 1; `constant` is nu1 throughout. The reference solver needs
-    its integral."""
+    """nu(t) from nu0 at t = 0 to nu1 at t = 1; `constant` is nu1 throughout."""
 
     schedule: str
     """One of SCHEDULES."""
@@ -61,8 +66,7 @@ class BurgersParams:
     """What is solved, by which network, trained how, and scored by what."""
 
     schedule: str = "geometric"
-    """How the viscosity goes from nu0 to nu1 over t in [0, 1]: `geometric`, `linear`, or `constant` (nu1
-    throughout)."""
+    """Viscosity over t in [0, 1]: `geometric` or `linear` from nu0 to nu1, or `constant` (nu1)."""
     nu0: float = 0.1
     """Viscosity at t = 0 (> 0). Not given by the paper; 0.1 is smooth."""
     nu1: float = 0.01 / math.pi
@@ -82,26 +86,22 @@ class BurgersParams:
     learning_rate: float = 1e-3
     """Adam's step size (> 0)."""
     replicas: int = 3
-    """Trainings per evaluation, each with its own network, points and run of the program (>= 1); the score is
-    their mean. Three tell strategies apart that differ by 15 %, eight by 10 %, at a cost that is
-    proportional."""
+    """Trainings per evaluation, each with its own network, points and run of the program (>= 1); the score is their
+    mean. Three tell strategies apart that differ by 15 %, eight by 10 %."""
     metric: str = "relative_l2"
-    """What the score is the negative of: `relative_l2`, `residual`, or the paper's `nvl`, which programs can
-    game."""
+    """Minus the score: `relative_l2`, `residual`, or the paper's `nvl`, which programs can game."""
     backend: str = "auto"
-    """Who does the arithmetic: `compiled`, `torch`, or `auto` for the compiled kernel where it can be built and
-    the device is the CPU."""
+    """`compiled` kernel, `torch`, or `auto` for the kernel where it can be built and the device is the CPU."""
     device: str = "cpu"
-    """Where torch does it, for example `cuda`: all replicas at once. The compiled kernel is for the CPU."""
+    """Where torch trains all replicas at once, for example `cuda`."""
 
     def __post_init__(self) -> None:
-        _check_choice("schedule", self.schedule, SCHEDULES)
-        _check_choice("metric", self.metric, METRICS)
-        _check_choice("backend", self.backend, ("auto", "compiled", "torch"))
+        choices = {"schedule": SCHEDULES, "metric": METRICS, "backend": ("auto", "compiled", "torch")}
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(known)}")
         if self.backend == "compiled" and self.device != "cpu":
-            raise ValueError(
-                f"the compiled kernel runs on the CPU, not on {self.device}: set backend='torch'"
-            )
+            raise ValueError(f"the compiled kernel is for the CPU, not {self.device}: set backend='torch'")
         for constant in fields(BurgersParams):
             name, value = constant.name, getattr(self, constant.name)
             fits = isinstance(value, Integral) and 1 <= int(value) <= 1_000_000
@@ -114,8 +114,3 @@ class BurgersParams:
     def viscosity(self) -> Viscosity:
         """nu(t)."""
         return Viscosity(self.schedule, self.nu0, self.nu1)
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(choices)}")

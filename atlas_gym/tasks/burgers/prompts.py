@@ -1,4 +1,4 @@
-"""What a program's author is told about the Burgers task: the signature and the task in words."""
+"""Prompts of the Burgers task: the signature, the task in words, hints."""
 
 from atlas_gym.tasks.burgers.params import BurgersParams
 

@@ -8,7 +8,6 @@ import numpy as np
 from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.tasks.burgers.reference import GRID_T, GRID_X
 
-_TITLE = "ATLAS-Burgers-v0"
 _SHADES = " .:-=+*#%@"
 _ROWS, _COLUMNS = 11, 61
 
@@ -24,7 +23,7 @@ def draw_text(evaluation: Evaluation) -> str:
     shaded = ("".join(_SHADES[level] for level in line) for line in levels)
     lines = [f"t={GRID_T[row]:.1f} |{line}|" for row, line in zip(rows, shaded, strict=True)]
     legend = f"error of u: '{_SHADES[0]}' below 0.1, '{_SHADES[-1]}' from 0.9; x from -1 to 1"
-    return "\n".join([f"{_TITLE}: ok, {named}", legend, *lines]) + "\n"
+    return "\n".join([f"ATLAS-Burgers-v0: ok, {named}", legend, *lines]) + "\n"
 
 
 def draw_panels(axes: Sequence[Any], traces: Mapping[str, np.ndarray]) -> None:

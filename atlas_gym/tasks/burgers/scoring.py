@@ -1,17 +1,14 @@
-"""What trained networks are worth: three metrics, one of which becomes the score.
+"""Scores of trained networks: minus one of three metrics, cut off at -10.
 
-| metric | what it is | can a program game it? |
+| metric | definition | can a program game it? |
 |---|---|---|
-| `relative_l2` | distance from u_reference, relative to its norm, on a grid | not by its loss's value |
+| `relative_l2` | distance from the reference solution, relative to its norm, on a grid | not by its loss's value |
 | `residual` | mean squares of the three errors at held-out points, added | hardly |
 | `nvl` | the program's own loss at held-out points (the paper's) | yes: `0 * residuals.mean()` |
 
-`relative_l2` looks at the solution only, so nothing that a program says of itself counts. It can still be lowered by
-other means than weighting the loss: a program may solve the equation and return a loss with the gradient of the
-supervised one (`experts/knows_the_answer.py`; docs/burgers.md, "Knowing the answer").
-
-The score is minus the metric, cut off at -10. `normalized_score` is 1 - relative_l2 whatever the metric: 1 is
-the exact solution, 0 is as good as answering u = 0 (a plain 1/1/1 loss reaches about 0.7).
+`relative_l2` can be lowered by other means than weighting the loss: a program may solve the equation and return a loss
+with the gradient of the supervised one (`experts/knows_the_answer.py`; docs/burgers.md, "Knowing the answer").
+`normalized_score` is 1 - relative_l2 whatever the metric: 0 is as good as u = 0, a plain 1/1/1 loss reaches 0.7.
 """
 
 from collections.abc import Mapping, Sequence
@@ -78,11 +75,11 @@ def judgement(outcomes: Sequence[Outcome], history: np.ndarray, exact: np.ndarra
 
 
 def diagnose(metrics: Mapping[str, float], errors: np.ndarray, history: np.ndarray) -> str:
-    """Name the term that stayed large and where the solution is wrong.
+    """The term that stayed large and where the solution is wrong, in words.
 
     Args:
         metrics: Of the judgement.
-        errors: u - u_reference of every replica, (replicas, len(GRID_T), len(GRID_X)).
+        errors: u - u_reference, (replicas, len(GRID_T), len(GRID_X)).
         history: The program's own loss, (steps, replicas).
     """
     largest = max(TERMS, key=lambda name: metrics[name])

@@ -1,9 +1,7 @@
-"""The training step of many networks at once on one device: the replicas of an evaluation, or those of many candidates.
+"""The training step of an evaluation's networks at once, in plain torch, for GPUs and machines without a compiler.
 
-The arithmetic is plain torch, also for machines without a compiler: the same three streams as the kernel's (see
-kernel.cpp for the formulas), torch's own backward. Each layer of all networks is one batched product, so that a device
-which is far too wide for one network of 32 units is given all of them at once. On the trusted side only this module
-imports torch.
+Forward are the kernel's three streams (formulas in kernel.cpp), backward is torch's. Each layer of all networks is one
+batched product. On the trusted side only this module imports torch.
 """
 
 from collections.abc import Callable, Sequence

@@ -40,15 +40,10 @@ def load_kernel(width: int) -> ctypes.CDLL:
     return library
 
 
-def _at(array: np.ndarray) -> int:
-    return array.ctypes.data
-
-
 class CompiledStep:
     """Forward and backward pass of several networks, each at fixed points of its own, equally many.
 
-    The arrays it hands to the kernel are its own, or kept alive by it: addresses are taken once. BuildError if the
-    kernel cannot be had for such networks.
+    Addresses of arrays are taken once; it keeps the arrays alive. BuildError if there is no kernel for such networks.
     """
 
     def __init__(self, params: BurgersParams, points: Sequence[Points]):
@@ -69,10 +64,13 @@ class CompiledStep:
         self._gradients = np.empty_like(self._thetas)
         self._forward, self._backward = [], []
         for k, own in enumerate(points):
-            theta, residual, edge = _at(self._thetas[k]), _at(self._vectors[k]), _at(self._edges[k])
+            ours = (self._thetas, self._vectors, self._edges, self._tapes, self._edge_tapes)
+            theta, residual, edge, tape, edge_tape = (array[k].ctypes.data for array in ours)
+            theirs = (own.x, own.t, own.nu, own.edge_x, own.edge_t)
+            x, t, nu, edge_x, edge_t = (array.ctypes.data for array in theirs)
             u, u_x = edge + 8 * n_edge, edge + 8 * (n_edge + n)
-            inputs = (theta, layers, n, _at(own.x), _at(own.t), _at(own.nu), _at(self._tapes[k]))
-            edges = (theta, layers, n_edge, _at(own.edge_x), _at(own.edge_t), _at(self._edge_tapes[k]))
+            inputs = (theta, layers, n, x, t, nu, tape)
+            edges = (theta, layers, n_edge, edge_x, edge_t, edge_tape)
             self._forward.append(((*inputs, u, u_x, residual), (*edges, edge)))
             self._backward.append(((*inputs, u, u_x), edges))
 
@@ -100,8 +98,9 @@ class CompiledStep:
         n = self._points[0].n_residual
         self._gradients[:] = 0.0
         for (inside, edge), adjoint, gradient in zip(self._backward, adjoints, self._gradients, strict=True):
-            self._kernel.burgers_residual_backward(*inside, _at(adjoint), _at(gradient))
-            self._kernel.burgers_value_backward(*edge, _at(adjoint) + 8 * n, _at(gradient))
+            at, to = adjoint.ctypes.data, gradient.ctypes.data
+            self._kernel.burgers_residual_backward(*inside, at, to)
+            self._kernel.burgers_value_backward(*edge, at + 8 * n, to)
         return self._gradients
 
 

@@ -140,7 +140,6 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
     initial = STARTS["named"]
     templates = (LOSS_WEIGHTS,)
     metrics = (*METRICS, *TERMS, "worst_replica", "best_replica")
-    gallery_metrics = METRICS
     errors = ("relative_l2", "residual", *TERMS)
     presets = PRESETS
     traits = frozenset({"loss"})
@@ -179,7 +178,7 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
         )  # fmt: skip
 
     def prepare(self) -> None:
-        """Nothing: what is hidden takes no time to draw beside the training."""
+        """Nothing: drawing the hidden state takes no time beside the training."""
 
     def judge(self, channel: Channel) -> Judgement:
         """Train with the program's loss and score the networks."""
@@ -188,8 +187,7 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
     def judgement(self, losses: Losses) -> Judgement:
         """Train with these losses and score the networks.
 
-        Raises:
-            CandidateError: If a loss, its gradient or a network is no longer finite.
+        Raises CandidateError if a loss, its gradient or a network is no longer finite.
         """
         replicas = range(self.replicas)
         points, thetas = zip(*map(self.beginning, replicas), strict=True)
@@ -198,7 +196,14 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
         held_out = [*map(self.held_out_points, replicas)]
         losses.begin(held_out)
         trained = zip(replicas, training.thetas, held_out, strict=True)
-        outcomes = [self._outcome(*own, losses) for own in trained]
+        outcomes = []
+        here = replace(self, backend="torch", device="cpu") if stacks(self) else self
+        for replica, theta, own in trained:
+            vectors = Training(here, [own], [theta]).vectors()[0]
+            own_loss, _ = ask(losses, replica, self.steps - 1, vectors)
+            residuals, edge = np.split(vectors[: self.n_residual + own.n_edge], [self.n_residual])
+            terms = [np.mean(v**2) for v in (residuals, edge[: self.n_initial], edge[self.n_initial :])]
+            outcomes.append(Outcome(values(self, theta, GRID_X, GRID_T), np.array(terms), own_loss))
         return judgement(outcomes, history, reference(self.viscosity), self.metric)
 
     def beginning(self, replica: int) -> tuple[Points, np.ndarray]:
@@ -209,14 +214,6 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
     def held_out_points(self, replica: int) -> Points:
         """A replica's test points, as many as it is trained on."""
         return draw_points(self, self._replica_stream(replica, "held-out points"))
-
-    def _outcome(self, replica: int, theta: np.ndarray, points: Points, losses: Losses) -> Outcome:
-        here = replace(self, backend="torch", device="cpu") if stacks(self) else self
-        vectors = Training(here, [points], [theta]).vectors()[0]
-        own_loss, _ = ask(losses, replica, self.steps - 1, vectors)
-        residuals, edge = np.split(vectors[: self.n_residual + points.n_edge], [self.n_residual])
-        terms = [np.mean(v**2) for v in (residuals, edge[: self.n_initial], edge[self.n_initial :])]
-        return Outcome(values(self, theta, GRID_X, GRID_T), np.array(terms), own_loss)
 
     def _replica_stream(self, replica: int, purpose: str) -> np.random.Generator:
         return hidden_stream("burgers", self.split, self.seed, replica, purpose)

@@ -1,8 +1,4 @@
-"""Training the networks: Adam on the gradient that somebody else's loss gives.
-
-Loss and gradient come from a worker at the other end of a channel, or from a function in this process, one after the
-other.
-"""
+"""Training the networks by Adam, on losses and gradients from a worker or from functions in this process."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -11,9 +7,8 @@ import numpy as np
 
 from atlas_gym.evaluation.channel import CandidateError, Channel
 from atlas_gym.tasks.burgers.network import Points
-from atlas_gym.tasks.burgers.params import BurgersParams
+from atlas_gym.tasks.burgers.params import HEADER, LOADED, BurgersParams
 from atlas_gym.tasks.burgers.steps import CompiledStep, stacks
-from atlas_gym.tasks.burgers.wire import HEADER, LOADED
 
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
 
@@ -55,18 +50,23 @@ class Conversation:
 
 
 class Training:
-    """Networks on their way together: `vectors` for the losses, `update` with their gradients, again and again.
+    """Networks in training together: `vectors` for the losses, `update` with their gradients, again and again.
 
     Args:
         params: The constants.
-        points: Each network's.
-        thetas: Each network's parameters at the beginning.
+        points: One set for each network.
+        thetas: Initial parameters of each network.
     """
 
     def __init__(self, params: BurgersParams, points: Sequence[Points], thetas: Sequence[np.ndarray]):
         self.points = list(points)
         self._learning_rate = params.learning_rate
-        self._step = _step(params, self.points)
+        if stacks(params):  # torch is imported where it does the arithmetic
+            from atlas_gym.tasks.burgers.stacked import StackedStep
+
+            self._step: Any = StackedStep(params, self.points)
+        else:
+            self._step = CompiledStep(params, self.points)
         self._thetas = self._step.put(np.stack(thetas))
         self._mean, self._square = 0.0 * self._thetas, 0.0 * self._thetas
         self._count = 0
@@ -94,15 +94,6 @@ class Training:
         self._square += (1.0 - _BETA2) * gradient * gradient
         scale = self._square**0.5 / np.sqrt(1.0 - _BETA2**self._count) + _EPSILON
         self._thetas = self._thetas - self._learning_rate / (1.0 - _BETA1**self._count) * self._mean / scale
-
-
-def _step(params: BurgersParams, points: Sequence[Points]) -> Any:
-    """Who does the arithmetic of these networks; torch is imported where it does."""
-    if not stacks(params):
-        return CompiledStep(params, points)
-    from atlas_gym.tasks.burgers.stacked import StackedStep
-
-    return StackedStep(params, points)
 
 
 def train(params: BurgersParams, training: Training, losses: Losses) -> np.ndarray:

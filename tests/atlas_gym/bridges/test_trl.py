@@ -7,7 +7,6 @@ import pytest
 import atlas_gym
 from atlas_gym.bridges.trl import ProgramEnvironment, ProgramReward
 from atlas_gym.evaluation import ConfinedEvaluator, InfrastructureError
-from atlas_gym.program_text import program_in
 
 SMALL = {"horizon": 60, "replicas": 1}
 SPEC = atlas_gym.make_task("ATLAS-Bandit-v0", **SMALL)
@@ -57,23 +56,6 @@ def test_a_trainer_may_send_it_to_its_workers(reward):
     assert copy([GOOD, "no program"]) == reward([GOOD, "no program"])
     copy.close()
     assert reward([GOOD]) == [score(GOOD, 0)]
-
-
-@pytest.mark.parametrize(
-    ("answer", "program"),
-    [
-        ("x = 1\n", "x = 1\n"),
-        ("```\nx = 1\n```", "x = 1\n"),
-        ("```python\nx = 1\n```\nbetter:\n```python\nx = 2\n```", "x = 2\n"),
-        ([{"role": "assistant", "content": None}], ""),
-        ([], ""),
-        ({"role": "assistant"}, ""),
-        ([{"content": [{"text": "```\nx = "}, {"text": "1\n```"}, {"text": None}]}], "x = 1\n"),
-        ([{"content": ["```\nx = ", "1\n```"]}], "x = 1\n"),
-    ],
-)
-def test_the_last_block_is_the_program(answer, program):
-    assert program_in(answer) == program
 
 
 @pytest.mark.usefixtures("any_secret")

@@ -1,12 +1,10 @@
 """`check` finds what is wrong with a task, and nothing with one that is right."""
 
-import threading
-
 import numpy as np
 import pytest
 
 import atlas_gym
-from atlas_gym.cli.check import findings, nonsense
+from atlas_gym.cli.check import findings
 from atlas_gym.cli.main import main
 from atlas_gym.evaluation import ConfinedEvaluator
 
@@ -42,7 +40,6 @@ def test_a_sound_task_is_ok_in_every_respect(evaluator):
     found = verdicts(Sound(), evaluator)
     assert {verdict for entries in found.values() for verdict, _ in entries} == {"ok"}
     assert list(found) == ["seeds", "start", "better", "repeated", "nonsense", "speed", "head-room"]
-    assert "constants on lines of their own: share" in found["edit sites"][0][1]
 
 
 def test_instances_from_elsewhere_than_the_seed_are_wrong(evaluator):
@@ -110,18 +107,6 @@ def test_what_the_authors_methods_raise_is_wrong_and_its_line_is_named(evaluator
     assert verdicts(Leaving(), evaluator)["methods"][0][1].startswith("SystemExit in test_check.py, line ")
 
 
-def test_a_task_that_other_processes_cannot_be_given_is_wrong(evaluator):
-    class Locked(Sound):
-        """x: a number."""
-
-        lock = threading.Lock()
-
-    verdict, text = verdicts(Locked(), evaluator)["methods"][0]
-    assert verdict == "wrong"
-    assert "other processes cannot be given " in text
-    assert "(cannot pickle '_thread.lock' object); open files, locks and connections in score" in text
-
-
 def test_a_score_that_changes_is_wrong(evaluator):
     class Moody(Sound):
         """x: a number."""
@@ -151,11 +136,6 @@ def test_an_answer_that_is_not_checked_is_found_out(evaluator):
     found = verdicts(Trusting(), evaluator)["nonsense"]
     assert ("wrong", "nothing scores 0.0000, more than the start") in found
     assert any(verdict == "note" and "a text" in text for verdict, text in found)
-
-
-def test_nonsense_parses_whatever_the_function():
-    for name, program in nonsense("rank").items():
-        assert compile(program, name, "exec")
 
 
 class Wordy(Sound):

@@ -4,7 +4,6 @@ import inspect
 import itertools
 import re
 
-import gymnasium as gym
 import pytest
 
 from atlas_gym.envs.program_env import ProgramEnv
@@ -41,11 +40,3 @@ def test_the_tables_of_its_documentation_can_be_rendered(env_id):
     assert {"preset", "limits", "start"} <= keywords
     of_every_task = re.findall(r"(?m)^    (\w+): ", inspect.getdoc(ProgramEnv))
     assert of_every_task[1:-1] == ["turns", "split", "start", "task_seed", "confinement", "render_mode"]
-
-
-def test_every_argument_is_described_on_a_line_of_its_own(env_id):
-    for env in (gym.make(env_id).unwrapped, gym.make_vec(env_id, num_envs=1).unwrapped):
-        described = re.findall(r"(?m)^    (\w+): ", inspect.getdoc(env.reset))
-        assert [*inspect.signature(env.reset).parameters] == [
-            n for n in described if n in ("seed", "options")
-        ]

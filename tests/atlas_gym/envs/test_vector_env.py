@@ -28,11 +28,6 @@ def batch():
     env.close()
 
 
-def test_it_is_the_default_vectorization_and_resets_in_the_same_step(batch):
-    assert type(batch).__name__ == "ProgramVectorEnv"
-    assert batch.metadata["autoreset_mode"] is gym.vector.AutoresetMode.SAME_STEP
-
-
 def test_rewards_observations_and_tasks_are_those_of_single_environments(batch):
     programs = (GOOD, BROKEN, BAD, INLINED)
     observations, infos = batch.reset(seed=30)
@@ -51,29 +46,6 @@ def test_rewards_observations_and_tasks_are_those_of_single_environments(batch):
         assert stepped[0][index] == observation
         assert stepped[4]["task_seed"][index] == info["task_seed"]
         single.close()
-
-
-def test_spaces_hold_what_comes_and_goes(batch):
-    observations, _ = batch.reset(seed=1)
-    assert observations in batch.observation_space
-    actions = batch.action_space.sample()
-    observations, rewards, terminated, truncated, _ = batch.step(actions)
-    assert observations in batch.observation_space
-    assert (rewards.dtype, terminated.dtype, truncated.dtype) == (np.float64, np.bool_, np.bool_)
-    assert terminated.all()
-    assert not truncated.any()
-
-
-def test_turns_keep_the_episode_and_its_incumbent():
-    env = make(2, turns=2)
-    env.reset(seed=0)
-    _, _, terminated, _, infos = env.step((BAD, GOOD))
-    assert not terminated.any()
-    assert infos["turn"].tolist() == [1, 1]
-    _, _, terminated, _, infos = env.step((GOOD, BAD))
-    assert terminated.all()
-    assert list(infos["final_info"]["incumbent"]) == [GOOD, GOOD]
-    env.close()
 
 
 def test_hanging_programs_end_at_their_own_limit_and_the_others_do_not_notice():
@@ -118,13 +90,6 @@ def test_a_reset_that_is_refused_leaves_all_episodes_as_they_were(batch, seed, o
         batch.reset(seed=seed, options=options)
     infos = batch.step(("",) * 4)[4]
     assert infos["final_info"]["task_seed"].tolist() == [40, 41, 42, 43]
-
-
-class Text(str):
-    """A text of a class that no other process knows."""
-
-    def __reduce__(self):
-        raise TypeError("no pickling")
 
 
 def test_the_specification_makes_an_equal_environment():

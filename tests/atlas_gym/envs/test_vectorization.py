@@ -1,7 +1,5 @@
 """Batches of every registered environment: in one pool, one after the other, in processes of their own."""
 
-import os
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -69,8 +67,3 @@ def test_numbers_in_a_batchs_info_have_one_type_whatever_fails(env_id):
 
 def values(metrics):
     return [array for name, array in metrics.items() if not name.startswith("_")]
-
-
-def test_a_batch_is_made_where_processes_cannot_be_kept_to_cores(env_id, monkeypatch):
-    monkeypatch.delattr(os, "sched_getaffinity")
-    assert gym.make_vec(env_id, num_envs=2, **QUICK[env_id]).unwrapped.workers >= 1

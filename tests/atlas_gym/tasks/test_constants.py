@@ -67,7 +67,6 @@ class Choosing(Threefold):
     [
         ("law", "heavy", Law.HEAVY),
         ("law", "HEAVY", Law.HEAVY),
-        ("law", Law.HEAVY, Law.HEAVY),
         ("perhaps", "heavy", Law.HEAVY),
         ("perhaps", None, None),
         ("level", 2, Level.HIGH),

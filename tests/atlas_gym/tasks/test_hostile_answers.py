@@ -20,7 +20,6 @@ ANSWERS = {
     "nothing": ("pass", Status.ERROR, "None (is a return statement missing?); return a number"),
     "a text": ("return 'seven'", Status.ERROR, "a str; return a number"),
     "an object": ("return object()", Status.ERROR, "TypeError: the program returned a object; use numbers"),
-    "a function": ("return echo", Status.ERROR, "a function; use numbers"),
     "a class whose number raises": (
         "class Evil(float):\n        def __float__(self): raise SystemExit(0)\n    return Evil(1.0)",
         Status.ERROR,
@@ -37,29 +36,12 @@ ANSWERS = {
     "a mapping of objects": ("return {'a': object()}", Status.ERROR, "use numbers"),
     "a lone surrogate": ("return '\\ud800'", Status.ERROR, "surrogates"),
     "an array of objects": ("return np.array([object()])", Status.ERROR, "an array of object"),
-    "a structured array": (
-        "return np.zeros(1, dtype=[('a', float)])",
-        Status.ERROR,
-        "use numbers or truth values",
-    ),
-    "a date": ("return np.datetime64('2020-01-01')", Status.ERROR, "an array of datetime64"),
     "an integer of 71 bits": ("return 1 << 70", Status.ERROR, "beyond 64 bits"),
     "an integer of a million digits": ("return 1 << 3_400_000", Status.ERROR, "beyond 64 bits"),
-    "a generator": ("return (y for y in [x])", Status.ERROR, "a generator; use numbers"),
     "a number by its index": (
         "class Index:\n        def __index__(self): return 1\n    return Index()",
         Status.ERROR,
         "a Index; use numbers",
-    ),
-    "an object that is pickled as a command": (
-        "class Reduced:\n        def __reduce__(self): return (eval, ('1 + 1',))\n    return Reduced()",
-        Status.ERROR,
-        "a Reduced; use numbers",
-    ),
-    "an array made by the object": (
-        "class Made:\n        def __array__(self, *args, **kwargs): return [1.0]\n    return Made()",
-        Status.ERROR,
-        "",
     ),
     "an array of the object's that never comes": (
         "class Never:\n        def __array__(self, *args, **kwargs):\n            while True: pass\n    return Never()",
@@ -82,7 +64,6 @@ ANSWERS = {
         Status.ERROR,
         "a dictionary with a Key as key",
     ),
-    "a mapping with a lone surrogate": ("return {'\\ud800': 1.0}", Status.ERROR, "surrogates"),
     "a thousand tuples": ("for _ in range(1000): x = (x,)\n    return x", Status.ERROR, "nested"),
     "a mapped file": ("import mmap\n    return np.memmap('/etc/hostname', mode='r')", Status.VIOLATION, ""),
     "an exception with a huge text": ("raise ValueError('x' * 50_000_000)", Status.ERROR, "xxx"),
@@ -98,7 +79,6 @@ ANSWERS = {
     ),
     "too late": ("import time\n    time.sleep(60)", Status.TIMEOUT, "no answer within"),
     "never, at full speed": ("while True: pass", Status.TIMEOUT, ""),
-    "an end of iteration": ("next(iter(()))", Status.ERROR, "StopIteration"),
     "two replies at once": (
         REPLY.format((HEAD + b"\x09\0\0\0\x04" + bytes(8)) * 2),
         Status.VIOLATION,

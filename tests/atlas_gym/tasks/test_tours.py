@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from atlas_gym.tasks.tours import (
     TourSearch,
     distance_matrix,
-    nearest_neighbour_tour,
     short_tour,
     tour_length,
 )
@@ -32,17 +31,6 @@ def shortened_by_a_reversal(distances, tour):
     return False
 
 
-def test_distances_and_length_by_hand():
-    distances = distance_matrix(np.array([[0.0, 0.0], [3.0, 0.0], [3.0, 4.0]]))
-    np.testing.assert_allclose(distances, [[0, 3, 5], [3, 0, 4], [5, 4, 0]])
-    assert tour_length(distances, [0, 1, 2]) == 12
-
-
-def test_the_nearest_neighbour_is_always_next():
-    points = np.array([[0.0], [1.0], [-1.5], [3.0]])
-    assert nearest_neighbour_tour(distance_matrix(points)) == [0, 1, 3, 2]
-
-
 @given(n=st.integers(5, 9), seed=st.integers(0, 10**6))
 @example(n=8, seed=336)
 def test_no_reversal_shortens_what_the_search_leaves(n, seed):
@@ -57,17 +45,6 @@ def test_no_reversal_shortens_what_the_search_leaves(n, seed):
         search.improve(range(n))
     assert sorted(search.tour) == list(range(n))
     assert not shortened_by_a_reversal(distances, search.tour)
-
-
-@given(n=st.integers(5, 40), seed=st.integers(0, 10**6))
-def test_a_search_never_lengthens_a_tour(n, seed):
-    distances = cities(n, seed)
-    tour = np.random.default_rng(seed + 1).permutation(n).tolist()
-    search = TourSearch(distances, tour)
-    assert search.length() == pytest.approx(tour_length(distances, tour))
-    search.improve(range(n))
-    assert search.length() <= tour_length(distances, tour)
-    assert search.length() == pytest.approx(tour_length(distances, search.tour))
 
 
 @given(n=st.integers(4, 40), seed=st.integers(0, 10**6))

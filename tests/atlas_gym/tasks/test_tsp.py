@@ -66,10 +66,6 @@ def test_programs_are_told_where_the_tour_is_and_what_is_left():
     assert (scores(program) < 0).all()
 
 
-def test_the_start_reads_the_same_with_its_constants_inlined():
-    np.testing.assert_array_equal(scores(text("start")), scores(text("inlined")))
-
-
 def test_experts_come_in_the_order_that_the_gallery_shows():
     # The start and the nearest neighbour are too close for eighty tours to tell apart on every machine's streams.
     task = TravellingSalesman(cities=40, count=80)

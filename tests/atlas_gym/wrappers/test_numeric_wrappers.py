@@ -96,18 +96,6 @@ def test_reward_is_the_program_s_own(env_id):
     env.close(), plain.close()
 
 
-def test_failures_are_seen_and_cost_the_worst_reward():
-    broken = find_task("ATLAS-Bandit-v0").template()
-    broken = type(broken)("broken", broken.text.replace("def policy", "def police"), broken.parameters)
-    env = make("ATLAS-Bandit-v0", lambda env: TemplateAction(env, broken), turns=2)
-    env.reset(seed=0)
-    observation, reward, _, _, info = env.step(np.zeros(3, np.float32))
-    assert info["status"] == "invalid"
-    assert reward == env.unwrapped.task.worst_score
-    assert list(observation[:4]) == [0.5, -1.0, -1.0, -1.0]
-    env.close()
-
-
 @pytest.mark.parametrize("action", [-1, 2])
 def test_actions_outside_the_space_choose_nothing(action):
     env = ProgramChoice(gym.make("ATLAS-Bandit-v0"), ["kalman", "uniform"])

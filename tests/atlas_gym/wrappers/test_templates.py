@@ -36,12 +36,9 @@ def test_values_stay_within_their_bounds(parameter, coordinate):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("no name", 0.1, 1), "identifier"),
-        (("x", 0, 1), "low > 0"),
-        (("x", 2, 1), "below"),
-        (("x", 1, float("inf")), "finite"),
-        (("x", 1, 2, "cubic"), "scale"),
-        (("x", 1, 2.5, "log", True), "whole"),
+        (("x", 0, 1), "from above 0"),
+        (("x", 2, 1), "in order"),
+        (("x", 1, 2, "cubic"), "scale 'cubic'"),
     ],
 )
 def test_impossible_parameters_are_refused(arguments, message):
@@ -69,18 +66,3 @@ def test_the_middle_of_the_bandits_default_is_the_papers_initial_program():
     template = find_task("ATLAS-Bandit-v0").template()
     initial = make_task("ATLAS-Bandit-v0").programs["sw_linucb"].program
     assert program_key(template.program([0.0] * template.size)) == program_key(initial)
-
-
-@pytest.mark.parametrize(
-    ("name", "expert", "values"),
-    [
-        ("sw_linucb", "tuned_sw_linucb", {"window": 11, "lam": 0.5, "alpha": 0.1}),
-        ("discounted_linucb", "weighted_linucb", {"forgetting": 0.2, "lam": 0.1, "alpha": 0.1}),
-    ],
-)
-def test_the_tuned_experts_lie_within_the_templates(name, expert, values):
-    template = find_task("ATLAS-Bandit-v0").template(name)
-    assert all(p.low <= values[p.name] <= p.high for p in template.parameters)
-    program = make_task("ATLAS-Bandit-v0").programs[expert].program
-    filled = template.fill(**values).replace("1.0 - 0.2", "0.8")
-    assert program_key(filled) == program_key(program)

@@ -1,39 +1,38 @@
 import numpy as np
 import pytest
 
-from atlas_gym.tasks.bandit.driver import HEADER, LOADED, as_arm, choose, serve
+from atlas_gym.tasks.bandit.driver import HEADER, LOADED, choose, serve
 from atlas_gym.tasks.bandit.history import HistoryBook
 
 
-@pytest.mark.parametrize("value", [2, np.int64(2), np.uint8(2), np.array(2), np.array([2]), np.array([[2]])])
+def arm_of(value):
+    book = HistoryBook(1, 1, 2)
+    return choose([lambda context, history, t: value], np.zeros((1, 3, 2)), book.histories, 7)[0]
+
+
+@pytest.mark.parametrize("value", [2, np.int64(2), np.uint8(2), np.array(2), np.array([[2]])])
 def test_integers_of_every_kind_are_arms(value):
-    assert as_arm(value, arms=3, t=0) == 2
+    assert arm_of(value) == 2
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
+    ("value", "shown"),
     [
-        (None, "is a return statement missing"),
-        (True, "truth value True"),
-        (np.False_, "truth value False"),
-        (1.0, "policy returned 1.0 at step 7; return an integer from 0 to 2"),
-        (float("nan"), "policy returned nan at step 7"),
-        (np.array([1.5]), "policy returned 1.5"),
-        (np.array([1, 2]), "policy returned a ndarray"),
-        ("1", "policy returned a str"),
-        ([1], "policy returned a list"),
+        (None, "None .*is a return statement missing"),
+        (True, "True"),
+        (np.False_, "a bool"),
+        (float("nan"), "nan"),
+        (np.array([1.5]), "1.5"),
+        (np.array([1, 2]), "a ndarray"),
+        ("1", "a str"),
+        (-1, "-1"),
+        (np.int64(3), "3"),
+        (10**30, "10+"),
     ],
 )
-def test_everything_else_is_named_with_the_fix(value, message):
-    with pytest.raises(TypeError, match=message):
-        as_arm(value, arms=3, t=7)
-
-
-@pytest.mark.parametrize("arm", [-1, 3, np.int64(3), 10**30])
-def test_arms_out_of_range_are_refused(arm):
-    book = HistoryBook(1, 1, 2)
-    with pytest.raises(ValueError, match=r"policy returned -?\d+ at step 0; return an integer from 0 to 2"):
-        choose([lambda context, history, t: arm], np.zeros((1, 3, 2)), book.histories, 0)
+def test_everything_else_is_named_with_the_fix(value, shown):
+    with pytest.raises(ValueError, match=f"policy returned {shown}.*return an integer from 0 to 2"):
+        arm_of(value)
 
 
 class ScriptedPipe:

@@ -1,4 +1,3 @@
-import builtins
 from importlib.util import find_spec
 
 import gymnasium as gym
@@ -41,17 +40,3 @@ def test_images_are_pixels_and_the_program_shows():
 
     assert orange(images[2]) > 10 * max(1, orange(images[0]))
     assert (images[0] != images[1]).any()
-
-
-def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
-    original = builtins.__import__
-
-    def without(name, *arguments, **keywords):
-        if name.startswith("matplotlib"):
-            raise ModuleNotFoundError(name)
-        return original(name, *arguments, **keywords)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(gym.error.DependencyNotInstalled, match=r"atlas-gym\[render\]"):
-        drawn("rgb_array")
-    assert "no program" in drawn("ansi")

