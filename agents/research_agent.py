@@ -82,7 +82,7 @@ class ResearchAgent:
     def record(self, record: Candidate) -> None:
         """Fold one evaluated candidate into its island and the tallies."""
         new = Island(
-            record.island, temperature=self.settings.temperature, radius=self.settings.cluster_radius,
+            record.island, temperature=self.settings.temperature,
             round=record.round,
         )  # fmt: skip
         island = self.islands.setdefault(record.island, new)

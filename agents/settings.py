@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from atlas_gym.agents.population.clusters import RADIUS
-
 _STYLES = {"edit_line", "complete", "rewrite", "numeric"}
 
 
@@ -22,9 +20,6 @@ class AgentSettings:
     """A candidate counts as an improvement if it beats its parent by more, in units of the task's score."""
     temperature: float = 0.01
     """Parents are drawn by softmax of score / temperature, in units of the task's score, > 0."""
-    cluster_radius: float = RADIUS
-    """Distance between two programs, in [0, 1], beyond which they count as different ideas; an island keeps the best of
-    every idea before the second best of any."""
     migrate_every: ClassVar[int] = 5
     """Every so many rounds an island receives its neighbour's best program (a ring); 0 keeps islands
     apart."""
@@ -42,8 +37,8 @@ class AgentSettings:
             raise ValueError(f"unknown proposal style {unknown[0]!r}")
         if not any(weight > 0 for weight in self.styles.values()) or min(self.styles.values()) < 0:
             raise ValueError("styles need weights of at least 0, one of them positive")
-        if not self.temperature > 0 or not 0 <= self.cluster_radius <= 1:
-            raise ValueError("temperature must be positive, and cluster_radius must lie in [0, 1]")
+        if not self.temperature > 0:
+            raise ValueError("temperature must be positive")
         for name in ("min_gain", "variants"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} cannot be negative, got {getattr(self, name)}")

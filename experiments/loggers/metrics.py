@@ -31,12 +31,11 @@ class Progress:
     Clusters are those over all islands, so that the same idea counts once wherever it was found.
 
     Args:
-        radius: distance beyond which two programs count as different ideas.
         instances: instances of the task that the islands search; the best score is the mean of their best.
     """
 
-    def __init__(self, radius: float, instances: int = 1):
-        self._clusters = Clusters(radius)
+    def __init__(self, instances: int = 1):
+        self._clusters = Clusters()
         self._known: set[str | None] = {None}
         self._instances = instances
         self._evaluations = 0

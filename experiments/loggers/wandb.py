@@ -56,7 +56,7 @@ class WandbObserver(Observer):
         store.set_meta("run_id", self._id)
         self._store, self._warn, self._tell = store, warn, tell
         self._rounds = config.rounds  # a run that rounds are added to ends once more
-        self._progress = Progress(config.agent.cluster_radius, max(1, len(config.instances)))
+        self._progress = Progress(max(1, len(config.instances)))
         nothing = {"round": -1, "phase": 0, "exam": 0, "finished": 0, "attached": 0, "step": 0}
         self._logged = nothing | store.get_meta("wandb_logged", {})
         self._step = self._logged["step"]

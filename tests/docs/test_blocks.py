@@ -131,9 +131,9 @@ def check(words: list[str]) -> None:
     elif program == "python" and arguments[0] == "-m":
         check_module(arguments[1], arguments[2:])
     elif program == "atlas":
-        command = COMMANDS.get(arguments[0])
-        assert command is not None, f"atlas has no command {arguments[0]}"
-        check_module(command.module, arguments[1:])
+        assert arguments[0] in COMMANDS, f"atlas has no command {arguments[0]}"
+        module, _ = COMMANDS[arguments[0]]
+        check_module(module, arguments[1:])
         check_names(arguments)
     else:
         assert program in FOREIGN, f"{words[0]}: what is that?"

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from atlas_gym.agents.population.clusters import RADIUS
 from atlas_gym.experiments.loggers.metrics import (
     Progress,
     exam_row,
@@ -24,9 +23,9 @@ def folder(tmp_path_factory):
     return make_run(tmp_path_factory.mktemp("runs") / "run", Layout(rounds=4))
 
 
-def history(store, radius=RADIUS):
+def history(store):
     """The rows of a stored run's rounds."""
-    progress = Progress(radius, store.instances)
+    progress = Progress(store.instances)
     for summary in store.round_summaries():
         list(progress.evaluations(store.candidates("c.round = ?", (summary["round"],))))
         if summary["round"]:
@@ -92,7 +91,7 @@ def test_with_instances_the_best_score_is_the_mean_of_their_best(tmp_path):
         replace(record, island=island, score=score, origin="seed", duplicate_of=None)
         for record, island, score in zip(found, (0, 1), (-0.5, -0.1), strict=True)
     )
-    progress = Progress(RADIUS, instances=2)
+    progress = Progress(instances=2)
     rows = list(progress.evaluations([first, second, replace(first, score=-0.3)]))
     assert [row["score/best"] for row in rows] == pytest.approx([-0.5, -0.3, -0.2])
 
