@@ -45,12 +45,6 @@ def test_a_round_has_its_shares_and_what_exploration_has_come_to(folder):
         assert row["island/0/best"] == max(c.score for c in known if c.island == 0)
 
 
-def test_ideas_are_told_apart_by_their_distance(folder):
-    with RunStore.open_readonly(folder) as store:
-        (*_, fine), (*_, coarse) = (history(store, radius) for radius in (0.0, 1.0))
-    assert fine["clusters/found"] > coarse["clusters/found"] == 1
-
-
 def test_the_final_row_says_where_the_run_began_what_it_came_to_and_what_it_spent(folder):
     with RunStore.open_readonly(folder) as store:
         row = final_row(store)
