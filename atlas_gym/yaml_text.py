@@ -33,7 +33,7 @@ class _Loader(yaml.SafeLoader):
     _depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        event = self.peek_event()  # type: ignore[no-untyped-call]
+        event = self.peek_event()
         if isinstance(event, yaml.AliasEvent):
             self._refuse(event, f"aliases (*{event.anchor}) are not taken: write the value out")
         if self._depth > MAX_DEPTH:
@@ -44,7 +44,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def compose_mapping_node(self, anchor: Any) -> Any:
-        node = super().compose_mapping_node(anchor)  # type: ignore[misc]
+        node = super().compose_mapping_node(anchor)
         keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         twice, number = Counter(key.value for key in keys).most_common(1)[0] if keys else ("", 0)
         if number > 1:

@@ -113,7 +113,7 @@ def _listed_edits(text: str) -> list[Edit]:
         parts = [edit.get(part) for part in ("search", "replace")] if isinstance(edit, dict) else []
         if not parts or not all(isinstance(part, str) for part in parts):
             raise _Unusable("an edit needs the texts search and replace")
-        found.append((_storable(parts[0]).strip("\n"), _storable(parts[1]).strip("\n")))
+        found.append((_storable(str(parts[0])).strip("\n"), _storable(str(parts[1])).strip("\n")))
     return found
 
 

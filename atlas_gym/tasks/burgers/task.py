@@ -172,10 +172,9 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
 
     def smoke(self) -> Self:
         """Three steps of one small training."""
-        return replace(
-            self, steps=min(self.steps, 3), replicas=1, n_residual=min(self.n_residual, 64),
-            n_initial=min(self.n_initial, 16), n_boundary=min(self.n_boundary, 16), limits=short(self.limits),
-        )  # fmt: skip
+        limits = short(self.limits)
+        points = {name: min(getattr(self, name), 64) for name in ("n_residual", "n_initial", "n_boundary")}
+        return replace(self, steps=min(self.steps, 3), replicas=1, limits=limits, **points)
 
     def prepare(self) -> None:
         """Nothing: drawing the hidden state takes no time beside the training."""
