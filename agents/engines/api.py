@@ -244,7 +244,7 @@ class CompletionsEngine(ServerEngine):
             "stream": False,
         }
         found = await self._line.post(
-            client, "/completions", always | fixed, optional, self.settings.deadline_s
+            client, "/completions", {**always, **fixed}, optional, self.settings.deadline_s
         )
         key = api_key(self.settings.api_key_env)
         return read_reply(found, key, lambda choice: choice["text"], token_estimate(prompt), 4 * most)

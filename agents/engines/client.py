@@ -256,7 +256,11 @@ class ChatClient(Client):
     ) -> Reply:  # fmt: skip
         """The answer to some messages, to fit a JSON schema if the endpoint takes one; raises
         :class:`EndpointError`."""
-        optional = {"temperature": temperature, "seed": seed, "max_tokens": self.endpoint.max_tokens}
+        optional: dict[str, Any] = {
+            "temperature": temperature,
+            "seed": seed,
+            "max_tokens": self.endpoint.max_tokens,
+        }
         if schema is not None and self.endpoint.response_format == "json_object":
             optional["response_format"] = {"type": "json_object"}
         elif schema is not None and self.endpoint.response_format == "json_schema":

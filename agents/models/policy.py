@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
@@ -187,6 +187,7 @@ class Policy:
         self.model.eval()
         try:
             with torch.no_grad():
+                layer: Any
                 for layer in self._layers.values():
                     if torch.any(layer.lora_B[name].weight):  # else it is the base's
                         weight = layer.get_base_layer().weight

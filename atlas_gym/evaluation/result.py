@@ -86,6 +86,10 @@ class Limits:
             if not isinstance(value, kind) or not 0 < value < most:
                 raise ValueError(f"{bound.name} is {value!r}; it must be a {called} above 0 and below {most}")
 
+    def within(self, seconds: float) -> "Limits":
+        """The same limits with no more wall-clock and CPU time than that."""
+        return replace(self, wall_s=min(self.wall_s, seconds), cpu_s=min(self.cpu_s, seconds))
+
 
 def limits_from(given: "Limits | Mapping[str, Any] | None", default: Limits) -> Limits:
     """The limits given to an environment: all, none, or those that differ from its default. Raises TypeError."""

@@ -7,7 +7,7 @@ time was over, which says nothing against it.
 """
 
 import contextlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from atlas_gym.evaluation.channel import Channel
@@ -21,11 +21,6 @@ CALLS = 5
 """Calls of a smoke run, at most."""
 SECONDS = 2.0
 """Wall-clock and CPU time of a smoke run, at most."""
-
-
-def short(limits: Limits) -> Limits:
-    """The limits of a smoke run of a task with these."""
-    return replace(limits, wall_s=min(limits.wall_s, SECONDS), cpu_s=min(limits.cpu_s, SECONDS))
 
 
 def passes(evaluation: Evaluation) -> bool:
@@ -58,7 +53,7 @@ class SmokeRun:
 
     @property
     def limits(self) -> Limits:
-        return short(self.task.limits)
+        return self.task.limits.within(SECONDS)
 
     def prepare(self) -> None:
         self.task.prepare()

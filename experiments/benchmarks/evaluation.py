@@ -14,11 +14,13 @@ import logging
 import os
 import tempfile
 from pathlib import Path
+from typing import cast
 
 from atlas_gym import make_task
 from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.experiments.benchmarks import compare, confined_seconds, seconds_of
 from atlas_gym.tasks.bandit.bare import play_bare
+from atlas_gym.tasks.bandit.task import BanditTask
 
 EVALUATION_FILE = """
 from atlas_gym import make_task
@@ -43,7 +45,7 @@ def main(arguments: list[str] | None = None) -> None:
     program = task.starts["named"]
     with tempfile.TemporaryDirectory() as folder, ConfinedEvaluator() as evaluator:
         contenders = {
-            "bare call": lambda: seconds_of(lambda: play_bare(program, task)),
+            "bare call": lambda: seconds_of(lambda: play_bare(program, cast(BanditTask, task))),
             "ours, confined": lambda: confined_seconds(evaluator, program, task),
         }
         if importlib.util.find_spec("openevolve"):

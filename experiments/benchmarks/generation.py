@@ -12,6 +12,7 @@ import argparse
 import importlib.util
 import re
 import tempfile
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def main(arguments: list[str] | None = None) -> None:
     model = model.to(options.device)
     with tempfile.TemporaryDirectory() as folder:
 
-        def engine(name: str) -> Engine:
+        def engine(name: Any) -> Engine:
             return open_engine(
                 EngineSettings(name), sampling, model=options.model, folder=Path(folder), policy=policy
             )
@@ -91,12 +92,12 @@ def main(arguments: list[str] | None = None) -> None:
 
         contenders = {"transformers' generate": their_lines}
         for name in engines:
-            contenders[f"{name}, plain"] = lambda name=name: lines(name, False)
-            contenders[f"{name}, non-copy"] = lambda name=name: lines(name, True)
+            contenders[f"{name}, plain"] = partial(lines, name, False)
+            contenders[f"{name}, non-copy"] = partial(lines, name, True)
         compare("lines, ms per sample", contenders, options.repeats)
         for batch in options.batches:
-            contenders = {"transformers' generate": lambda batch=batch: their_text(batch)}
-            contenders |= {name: lambda name=name, batch=batch: text(name, batch) for name in engines}
+            contenders = {"transformers' generate": partial(their_text, batch)}
+            contenders |= {name: partial(text, name, batch) for name in engines}
             compare(f"text of {batch} samples, ms per token", contenders, options.repeats)
         for each in engines.values():
             each.close()

@@ -11,7 +11,7 @@ Needs `pip install "atlas-gym[learn]"`.
 import argparse
 import re
 import tempfile
-from typing import Any
+from typing import Any, cast
 
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
@@ -98,7 +98,7 @@ def main(arguments: list[str] | None = None) -> list[dict[str, Any]]:
         trainer = GRPOTrainer(
             model=str(resolve_model(options.model)),
             args=settings,
-            reward_funcs=reward,
+            reward_funcs=cast(Any, reward),
             train_dataset=Dataset.from_dict({"prompt": [reward.head] * options.steps}),
         )
         trainer.train()

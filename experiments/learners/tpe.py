@@ -9,6 +9,7 @@ Needs `pip install "atlas-gym[optimisers]"`.
 """
 
 import argparse
+from typing import Any
 
 import numpy as np
 import optuna
@@ -37,7 +38,7 @@ def main(arguments: list[str] | None = None) -> tuple[str, float]:
     def program(trial: optuna.trial.BaseTrial) -> str:
         numbers = {}
         for p in template.parameters:
-            suggest = trial.suggest_int if p.integer else trial.suggest_float
+            suggest: Any = trial.suggest_int if p.integer else trial.suggest_float
             numbers[p.name] = suggest(p.name, p.low, p.high, log=p.scale == "log")
         return template.fill(**numbers)
 

@@ -17,6 +17,7 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -172,7 +173,7 @@ class WandbObserver(Observer):
         self._logged |= {axis: number, "step": self._step + len(rows)}
         self._store.set_meta("wandb_logged", self._logged)
         for row in rows:
-            self._use(lambda run, row=row: self._log_row(run, row))
+            self._use(partial(self._log_row, row=row))
             self._step += 1
         return True
 

@@ -142,8 +142,8 @@ def _program(run: RunData, record: Candidate) -> dict[str, Any]:
 def diff(before: str, after: str) -> Iterator[tuple[str, str]]:
     """(kind, line) of a unified diff of two programs; kinds are `added`, `removed`, `same` and `place`."""
     kinds = {"+": "added", "-": "removed", "@": "place"}
-    sides = (text[:TEXT_CHARS].split("\n")[:PROGRAM_LINES] for text in (before, after))
-    for number, line in enumerate(difflib.unified_diff(*sides, lineterm="")):
+    old, new = (text[:TEXT_CHARS].split("\n")[:PROGRAM_LINES] for text in (before, after))
+    for number, line in enumerate(difflib.unified_diff(old, new, lineterm="")):
         if number > 1:  # behind the names of the two files
             yield kinds.get(line[:1], "same"), line
 

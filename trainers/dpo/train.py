@@ -107,7 +107,7 @@ def train(
     policy: Policy,
     job: TrainJob,
     on_step: Callable[[StepRecord], None] | None = None,
-    trainer_class: type[DPOTrainer] = PackedDPOTrainer,
+    trainer_class: Callable[..., DPOTrainer] = PackedDPOTrainer,
 ) -> Trained:
     """Tune the adapter `POLICY` against `REFERENCE` until its K̂L has grown by the target, or is `max_kl`, or the epochs
     end; with the model in this process (of several processes: this one's share).
@@ -176,6 +176,7 @@ def _length(tokenizer: Any, pair: PreferencePair) -> int:
 
 
 def _config(settings: PhaseSettings, folder: str, seed: int, cpu: bool) -> DPOConfig:
+    checkpointing: dict[str, Any] = {_CHECKPOINTING: settings.activation_checkpointing}
     return DPOConfig(
         output_dir=folder,
         learning_rate=settings.learning_rate,
@@ -198,7 +199,7 @@ def _config(settings: PhaseSettings, folder: str, seed: int, cpu: bool) -> DPOCo
         f_divergence_type=settings.divergence,
         precompute_ref_log_probs=True,
         max_length=None,
-        **{_CHECKPOINTING: settings.activation_checkpointing},
+        **checkpointing,
     )
 
 

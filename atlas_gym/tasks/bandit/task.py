@@ -21,7 +21,7 @@ from atlas_gym.tasks.bandit.rendering import diagnose, draw_curves, draw_text
 from atlas_gym.tasks.constants import values_of
 from atlas_gym.tasks.given_programs import opened, without_docstring
 from atlas_gym.tasks.program_task import ProgramTask
-from atlas_gym.tasks.smoke import short
+from atlas_gym.tasks.smoke import SECONDS
 from atlas_gym.tasks.template import Parameter, Template
 
 STARTS = {
@@ -182,7 +182,7 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
         steps = min(self.horizon, SMOKE_STEPS)
         return replace(
             self, horizon=steps, variation_budget=self.variation_budget * steps / self.horizon, replicas=1,
-            seed=SMOKE_SEED, limits=short(self.limits),
+            seed=SMOKE_SEED, limits=self.limits.within(SECONDS),
         )  # fmt: skip
 
     def judge(self, channel: Channel) -> Judgement:

@@ -27,7 +27,7 @@ from atlas_gym.tasks.burgers.steps import stacks
 from atlas_gym.tasks.burgers.training import Conversation, Losses, Training, ask, train
 from atlas_gym.tasks.given_programs import opened, without_docstring
 from atlas_gym.tasks.program_task import ProgramTask
-from atlas_gym.tasks.smoke import short
+from atlas_gym.tasks.smoke import SECONDS
 from atlas_gym.tasks.template import Parameter
 
 DEFAULT_LIMITS = Limits(wall_s=60.0, cpu_s=30.0, memory_mb=1024)
@@ -172,7 +172,7 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
 
     def smoke(self) -> Self:
         """Three steps of one small training."""
-        limits = short(self.limits)
+        limits = self.limits.within(SECONDS)  # type: ignore[operator]  # mypy takes the overridden default for a descriptor
         points = {name: min(getattr(self, name), 64) for name in ("n_residual", "n_initial", "n_boundary")}
         return replace(self, steps=min(self.steps, 3), replicas=1, limits=limits, **points)
 
