@@ -187,7 +187,7 @@ class WandbObserver(Observer):
         if self._run is not None:
             try:
                 action(self._run)
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:  # noqa: BLE001  whatever W&B fails with must not end the run
                 self._end(error)
 
     def _end(self, error: Exception) -> None:

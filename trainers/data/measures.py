@@ -37,7 +37,7 @@ Outcome = Candidate | Answer
 
 
 def counts(records: Sequence[Candidate], margin: float) -> dict[str, Any]:
-    """What is counted of a unit's candidates, as plain values.
+    """Counts over a round's candidates, as plain values.
 
     Args:
         records: the candidates.

@@ -3,7 +3,7 @@
 The same program is never run twice, nor recorded as news twice (`ProgramCache`). A run may pose several instances of
 its task, dealt to the islands in turn; a program is another on each.
 
-Exploration stores what comes of its candidates. The probe and the gate's score are measurements: their programs are
+Exploration stores what comes of its candidates. The exam and the gate's score are measurements: their programs are
 evaluated too (known ones are looked up), but they enter no island, no buffer and no pair.
 """
 
@@ -49,7 +49,7 @@ class ProgramCache:
             return self._start(program, island)
         if key in self.keys(island):
             return None
-        if key not in running or _spoiled(running[key]):
+        if key not in running or _lost(running[key]):
             running[key] = self._start(program, island)
         return running[key]
 
@@ -68,10 +68,6 @@ class ProgramCache:
     def evaluate(self, program: str, island: int = 0) -> Evaluation:
         """Evaluate one program and wait for it, whatever is recorded."""
         return self._start(program, island).result()
-
-    def score(self, program: str, island: int = 0) -> float | None:
-        """The score of one program, waited for; None if it fails."""
-        return self.evaluate(program, island).score
 
     def keys(self, island: int = 0) -> Set[str]:
         """Syntax trees of everything recorded on an island's task; a view that keeps up with the run."""
@@ -174,6 +170,6 @@ def outcome(evaluation: "Future[Evaluation] | None") -> Evaluation:
     return evaluation.result()
 
 
-def _spoiled(evaluation: "Future[Evaluation]") -> bool:
+def _lost(evaluation: "Future[Evaluation]") -> bool:
     """Whether the machine failed: another attempt is worth while."""
     return evaluation.done() and isinstance(evaluation.exception(), InfrastructureError)
