@@ -13,6 +13,7 @@ from atlas_gym.experiments.report.data import RunData
 from atlas_gym.experiments.report.figures import as_png, draw_learning, draw_scores
 from atlas_gym.experiments.report.tables import mean_error
 from atlas_gym.experiments.report.words import said
+from atlas_gym.trainers.store.folder import write_anew
 
 
 def print_summary(run: RunData, summary: Mapping[str, Any], console: Console) -> None:
@@ -56,7 +57,7 @@ def print_summary(run: RunData, summary: Mapping[str, Any], console: Console) ->
 def write_files(run: RunData, summary: Mapping[str, Any]) -> list[Path]:
     """Write the best program and the figures into the run folder; returns their paths."""
     program, scores = run.folder / "best_program.py", run.folder / "best_score.png"
-    program.write_text(summary["best"]["program"], encoding="utf-8")
+    write_anew(program, summary["best"]["program"])
     as_png(draw_scores(run, f"{summary['env']}, {summary['method']}, seed {summary['seed']}"), scores)
     figure = draw_learning(run)
     if figure is None:

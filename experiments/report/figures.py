@@ -16,6 +16,7 @@ from atlas_gym.experiments.report.data import RunData
 from atlas_gym.experiments.report.style import COLORS, KEPT, MUTED, PROMOTED, TEXT_WIDTH, plot_style
 from atlas_gym.intervals import half_width
 from atlas_gym.trainers.loop.exam import BASE
+from atlas_gym.trainers.store.folder import write_anew
 
 _TUNED, _FROZEN = COLORS[0], COLORS[1]
 
@@ -95,7 +96,7 @@ def as_png(figure: Figure, path: Path | None = None) -> Markup:
     with plot_style(), io.BytesIO() as file:
         figure.savefig(file, format="png")
         if path is not None:
-            path.write_bytes(file.getvalue())
+            write_anew(path, file.getvalue())
         return Markup("data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii"))
 
 

@@ -3,6 +3,7 @@
 import base64
 import difflib
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,6 +22,8 @@ from atlas_gym.experiments.report.data import RunData, intelligible, read_run
 from atlas_gym.experiments.report.figures import as_png, draw_comparison, draw_learning, draw_scores
 from atlas_gym.experiments.report.words import exam_table, said
 from atlas_gym.text import clean
+from atlas_gym.trainers.store.folder import write_anew
+from atlas_gym.trainers.store.rows import StoreError
 
 TEXT_CHARS, PROGRAM_LINES = 50_000, 1_000
 """What is shown of a text, and of a program: longer ones are of use to nobody, and slow to compare."""
@@ -41,16 +44,13 @@ def write_report(folders: Sequence[Path], output: Path | None = None) -> Path:
     with intelligible(f"What {' and '.join(map(str, folders))} holds cannot be shown"):
         page = render(runs)
     first = Path(folders[0]).resolve()
-    output = output or (first if len(runs) == 1 else first.parent / "report") / "report.html"
+    if output is None and len(runs) > 1:
+        first = first.parent / "report"
+        if first.is_symlink():  # a stranger's, as the runs may be
+            raise StoreError(f"{first} is a link to {os.readlink(first)!r}: name the page with --output.")
+    output = output or first / "report.html"
     output.parent.mkdir(parents=True, exist_ok=True)
-    aside = output.with_suffix(".tmp")
-    try:
-        aside.write_text(page, encoding="utf-8")
-        aside.replace(output)
-    except OSError as error:  # a full disk does not say where it is
-        aside.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(output)) from error
-    return output
+    return write_anew(output, page)
 
 
 def read_runs(folders: Sequence[Path]) -> list[RunData]:

@@ -12,6 +12,7 @@ from atlas_gym import yaml_text
 from atlas_gym.hidden_streams import SECRET_VARIABLE, SecretError, hidden_stream, secret_path
 from atlas_gym.tasks.registry import source_key
 from atlas_gym.trainers.loop.config import RunConfig, as_yaml, changes, load_config, refused_changes
+from atlas_gym.trainers.store.folder import write_anew
 from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.rows import damaged
 from atlas_gym.trainers.store.store import RunStore, StoreError
@@ -83,7 +84,7 @@ def restore_config(folder: Path) -> None:
     """Write a `config.yaml` that was lost again, where the run's store knows what it was."""
     with contextlib.suppress(StoreError), RunStore.open_readonly(folder) as store:
         if settings := store.get_meta("settings"):
-            (folder / "config.yaml").write_text(str(settings), encoding="utf-8")
+            write_anew(folder / "config.yaml", str(settings))
 
 
 def _fingerprint() -> str:

@@ -17,6 +17,7 @@ from atlas_gym.trainers.data.settings import GateScore, PairSettings
 from atlas_gym.trainers.dpo.settings import GateSettings, PhaseSettings
 from atlas_gym.trainers.loop.methods import METHODS
 from atlas_gym.trainers.loop.settings import ExamSettings, ExplorationSettings, Instance
+from atlas_gym.trainers.store.folder import write_anew
 from atlas_gym.trainers.store.plain import build, differences, merge, plain, read_layers, require
 
 _MOST = {"workers": 10_000, "torch_threads": 1_024, "held_out_seeds": 100_000}
@@ -229,6 +230,4 @@ def as_yaml(config: RunConfig) -> str:
 
 def save_config(config: RunConfig, path: Path) -> None:
     """Write the whole configuration, defaults included, so that a later default cannot change a run."""
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(as_yaml(config), encoding="utf-8")
-    temporary.replace(path)
+    write_anew(path, as_yaml(config))

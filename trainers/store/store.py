@@ -21,6 +21,7 @@ from typing import Any
 
 from atlas_gym.agents.population.candidate import Candidate, Proposal
 from atlas_gym.agents.supporters.consult import SupporterCall
+from atlas_gym.trainers.store.folder import refuse_links
 from atlas_gym.trainers.store.queries import StoreQueries
 from atlas_gym.trainers.store.rows import (
     PAIR_FIELDS,
@@ -54,6 +55,7 @@ class RunStore(StoreQueries):
         self.folder = Path(folder)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            refuse_links(self.folder)
             self._lock = self._acquire_lock()
         except OSError as error:
             raise StoreError(
@@ -91,6 +93,7 @@ class RunStore(StoreQueries):
         path = store.folder / "run.sqlite"
         if not path.is_file():
             raise StoreError(f"{folder} holds no run: there is no run.sqlite in it.")
+        refuse_links(store.folder)
         try:
             store._db = _connect_readonly(path)
             _require_plain_tables(store._db, path)
@@ -100,7 +103,7 @@ class RunStore(StoreQueries):
         return store
 
     def _acquire_lock(self):
-        lock = open(self.folder / ".lock", "w")  # noqa: SIM115 (held open for the store's life)
+        lock = open(self.folder / ".lock", "a")  # noqa: SIM115 (held open for the store's life)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -142,11 +142,10 @@ def test_runs_of_equal_name_are_told_apart(tmp_path):
 
 
 def test_a_full_disk_is_named_and_leaves_no_half_page(run_folder, tmp_path, monkeypatch):
-    def fill(path, *_, **__):
-        path.touch()
+    def fill(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", fill)
+    monkeypatch.setattr(Path, "replace", fill)
     with pytest.raises(OSError, match=r"No space left on device: .*report\.html"):
         main([str(run_folder), "--output", str(tmp_path / "report.html")])
     assert list(tmp_path.iterdir()) == []

@@ -1,11 +1,13 @@
 """Run folders that no run has written: a report of them ends soon, and in words."""
 
+import os
 import shutil
 import sqlite3
 
 import pytest
 
 from atlas_gym.experiments.report.__main__ import main
+from atlas_gym.trainers.store.store import RunStore, StoreError
 from tests.experiments.report.synthetic import Layout, make_run
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
@@ -103,3 +105,41 @@ def test_a_file_that_is_cut_off(folder, capsys):
     path = folder / "run.sqlite"
     path.write_bytes(path.read_bytes()[:5000])
     said(folder, capsys)
+
+
+@pytest.mark.parametrize(
+    "name", ["report.html", "report.tmp", "tables", ".lock", "config.tmp", "wandb", "adapters/x"]
+)
+def test_links_are_refused_and_lead_nowhere(folder, name, tmp_path, capsys):
+    (target := tmp_path / "mine").write_text("mine")
+    (folder / "adapters").mkdir()
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(target)
+    assert main([str(folder)]) == 1
+    assert "is a link to" in capsys.readouterr().err
+    with pytest.raises(StoreError, match="is a link to"):
+        RunStore(folder)
+    assert target.read_text() == "mine"
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe_is_not_waited_for(folder, capsys):
+    os.mkfifo(folder / "config.tmp")
+    assert "is no file" in said(folder, capsys)
+
+
+@pytest.mark.parametrize("name", [".lock", "report.html", "report.tmp", ".report.html"])
+def test_nothing_is_written_into_a_file_that_is_there(folder, name, tmp_path):
+    (target := tmp_path / "mine").write_text("mine")
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).hardlink_to(target)
+    RunStore(folder).close()
+    assert main([str(folder)]) == 0
+    assert target.read_text() == "mine"
+
+
+def test_the_page_of_several_runs_follows_no_link(folder, tmp_path, capsys):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "report").symlink_to(tmp_path / "elsewhere")
+    assert main([str(folder), str(folder)]) == 1
+    assert "is a link to" in capsys.readouterr().err
