@@ -13,6 +13,7 @@ import hmac
 import os
 import secrets
 import tempfile
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -48,6 +49,18 @@ def secret_path() -> Path:
         return xdg_folder("XDG_STATE_HOME", ".local/state", SECRET_VARIABLE) / "atlas-gym" / "secret"
     except OSError as error:
         raise SecretError(str(error)) from error
+
+
+def marks(texts: Iterable[str]) -> set[str]:
+    """What nobody but this user can have made of these texts: authentication codes under a key that lies beside the
+    secret and that no variable replaces; none where it cannot be kept."""
+    try:
+        key = _secret_from_file(secret_path().with_name("marks"))
+    except SecretError:
+        return set()
+    return {
+        hmac.new(key, text.encode(errors="surrogateescape"), hashlib.sha256).hexdigest() for text in texts
+    }
 
 
 def secret_in_force() -> str:

@@ -26,6 +26,7 @@ FLAGS: dict[str, dict[str, Any]] = {
     "folder": {"help": "the run's folder; default: runs/ENV-METHOD-START-sSEED"},
     "resume": {"help": "continue the run in --folder"} | _SWITCH,
     "resume-if-exists": {"help": "continue it if there is one, else begin"} | _SWITCH,
+    "trust": {"help": "continue a run of somebody else's that names addresses, keys or code"} | _SWITCH,
     "print-settings": {"help": "print the resulting configuration as YAML, and do nothing"} | _SWITCH,
 }
 """What the command line says about a run besides its settings."""

@@ -15,7 +15,7 @@ from typing import Any
 from atlas_gym.experiments.cli.options import read_arguments
 from atlas_gym.experiments.shipped import find
 from atlas_gym.trainers.loop.config import RunConfig, as_yaml, load_config, refused_changes
-from atlas_gym.trainers.store.plain import SettingsError
+from atlas_gym.trainers.store.plain import SettingsError, flatten
 
 EXIT_USAGE = 2
 
@@ -69,6 +69,10 @@ def _resolve(flags: Namespace, settings: Mapping[str, Any]) -> tuple[RunConfig, 
         raise SettingsError(
             f"{error}; if it is damaged, delete {stored}: --resume writes it again"
         ) from error
+    if stored is not None and given is stored and not flags.trust:
+        from atlas_gym.trainers.loop.beginning import require_trust
+
+        require_trust(stored.parent, config, flatten(settings))
     return config, folder or Path("runs") / config.name
 
 

@@ -6,14 +6,16 @@ would make another run of it in the middle, and nobody would be told.
 """
 
 import contextlib
+from collections.abc import Collection
 from pathlib import Path
 
 from atlas_gym import yaml_text
-from atlas_gym.hidden_streams import SECRET_VARIABLE, SecretError, hidden_stream, secret_path
-from atlas_gym.tasks.registry import source_key
+from atlas_gym.hidden_streams import SECRET_VARIABLE, SecretError, hidden_stream, marks, secret_path
+from atlas_gym.tasks.registry import registered_ids, source_key
+from atlas_gym.text import one_line
 from atlas_gym.trainers.loop.config import RunConfig, as_yaml, changes, load_config, refused_changes
 from atlas_gym.trainers.store.folder import write_anew
-from atlas_gym.trainers.store.plain import SettingsError
+from atlas_gym.trainers.store.plain import SettingsError, flatten, plain
 from atlas_gym.trainers.store.rows import damaged
 from atlas_gym.trainers.store.store import RunStore, StoreError
 
@@ -24,9 +26,46 @@ BEGIN = Path("adapters", "begin")
 def note_beginning(config: RunConfig, store: RunStore) -> None:
     """Store what the run is begun with; its settings anew when it goes on with changes that it may have."""
     store.set_meta("settings", as_yaml(config))
+    store.set_meta("marks", sorted(marks(reached(config))))
     for key, value in (("secret", _fingerprint()), ("task", _source(config.env))):
         if store.get_meta(key) is None:
             store.set_meta(key, value)
+
+
+def reached(config: RunConfig) -> list[str]:
+    """`setting: value` of all in the settings that runs code, is connected to or names a key."""
+    usual = flatten(plain(RunConfig()))
+    found = {
+        key: value
+        for key, value in flatten(plain(config)).items()
+        if (key.endswith((".base_url", ".api_key_env")) or key.startswith("backend.vllm.extra."))
+        and value != usual.get(key, "")
+    }
+    if config.env not in registered_ids():
+        found["env"] = (
+            Path(config.env).resolve() if "/" in config.env or Path(config.env).exists() else config.env
+        )
+    return [f"{key}: {value}" for key, value in found.items()]
+
+
+def require_trust(folder: Path, config: RunConfig, given: Collection[str] = ()) -> None:
+    """Refuse to continue a run that reaches what its user has not asked for: in a run of this user on this machine, or
+    under the settings `given` now.
+
+    Raises:
+        SettingsError: the message names what the run reaches.
+    """
+    own: set[str] = set()
+    with contextlib.suppress(StoreError), RunStore.open_readonly(folder) as store:
+        own = set(map(str, store.get_meta("marks", [])))
+    foreign = [
+        said for said in reached(config) if said.partition(":")[0] not in given and not marks([said]) & own
+    ]
+    if foreign:
+        raise SettingsError(
+            f"{folder} is not a run that you have begun on this machine, and its settings name what runs code or is "
+            f"sent keys and programs: {one_line('; '.join(foreign), 2000)}. If you trust these, add --trust"
+        )
 
 
 def require_beginning(config: RunConfig, store: RunStore) -> None:

@@ -1,6 +1,7 @@
 """What the command line says: in words, and to the letter."""
 
 import io
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,7 +9,8 @@ from rich.console import Console
 
 from atlas_gym.experiments.cli.run import main
 from atlas_gym.experiments.loggers.console import LiveView
-from atlas_gym.trainers.loop.beginning import note_beginning
+from atlas_gym.hidden_streams import marks
+from atlas_gym.trainers.loop.beginning import note_beginning, reached
 from atlas_gym.trainers.loop.config import load_config, save_config
 from atlas_gym.trainers.store.store import RunStore
 from tests.secret import secret_is
@@ -213,3 +215,43 @@ def test_the_time_left_is_told_from_rounds_and_phases_apart_and_counts_the_contr
         "about 22 min left"
     )  # 7 rounds of 1 minute, those of the control too, 1 phase of 15
     assert third.endswith("about 12 min left")  # 6 rounds of 2 minutes
+
+
+STRANGERS = {
+    "a file": {"env": "{folder}/task.py:X"},
+    "a folder": {"env": "{folder}"},
+    "an address": {
+        "backend": {"name": "openai", "server": {"model": "m", "base_url": "http://x.example/v1"}}
+    },
+    "a key": {
+        "backend": {"name": "openai", "server": {"model": "m", "api_key_env": "AWS_SECRET_ACCESS_KEY"}}
+    },
+    "a supporter": {
+        "supporters": {"strategist": {"endpoint": {"model": "m", "base_url": "http://x.example/v1"}}}
+    },
+    "vLLM's classes": {"backend": {"vllm": {"extra": {"worker_cls": "evil.Worker"}}}},
+}
+
+
+@pytest.mark.parametrize("resume", [["--resume"], ["--resume-if-exists"], []], ids=" ".join)
+@pytest.mark.parametrize("settings", STRANGERS.values(), ids=STRANGERS)
+def test_what_a_strangers_run_names_needs_trust(settings, resume, tmp_path, monkeypatch, capsys):
+    ran = tmp_path / "ran"
+    for name in ("task.py", "evaluator.py", "initial_program.py"):
+        (tmp_path / name).write_text(f"open({str(ran)!r}, 'w')\n")
+    config = load_config(None, {"method": "search"} | settings)
+    config = replace(config, env=config.env.format(folder=tmp_path))
+    save_config(config, tmp_path / "config.yaml")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "theirs"))
+    with RunStore(tmp_path) as store:
+        note_beginning(replace(config, env="ATLAS-Bandit-v0"), store)
+        store.set_meta("marks", sorted(marks(reached(config))))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "mine"))
+    assert main(["--folder", str(tmp_path), *resume]) == 2
+    said = capsys.readouterr().err
+    assert reached(config)[-1] in said
+    assert "--trust" in said
+    assert not ran.exists()
+    assert main(["--folder", str(tmp_path), "--resume", "--trust", "--print-settings"]) == 0
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "theirs"))
+    assert main(["--folder", str(tmp_path), "--resume", "--print-settings"]) == 0
