@@ -71,7 +71,7 @@ def test_base_model_and_policies_answer_the_same_questions_on_instances_that_not
     with RunStore(whole[0].parent / "exam") as store, AtlasRun(config, store) as atlas:
         questions = atlas.tuning.exam.questions
     assert len(questions) == 4
-    assert not {question.prompt for question in questions} & {row[7] for row in pairs}
+    assert not {question.prompt for question in questions} & {pair.prompt for _, pair in pairs}
     found = learned(exams)
     assert list(found) == [1, 2]
     assert found[1]["validity"].instances == 2
@@ -129,15 +129,15 @@ def test_the_frozen_control_does_not_confirm_again_what_the_run_has_confirmed(wh
 def test_pairs_are_two_answers_to_one_prompt_the_better_first(whole):
     candidates, pairs, phases, _, _ = contents(whole[0])
     by_id = {c.id: c for c in candidates}
-    assert {row[0] for row in pairs} == {1, 2}
-    for phase, _, kind, chosen_id, rejected_id, _, _, prompt, chosen, rejected in pairs:
-        good, bad = by_id[chosen_id], by_id[rejected_id]
-        if kind == "improving_parent":  # the other answer is the parent's own text
-            assert good.parent_id == rejected_id
-            assert rejected.strip() in bad.program
+    assert {phase for phase, _ in pairs} == {1, 2}
+    for phase, pair in pairs:
+        good, bad = by_id[pair.chosen_id], by_id[pair.rejected_id]
+        if pair.kind == "improving_parent":  # the other answer is the parent's own text
+            assert good.parent_id == pair.rejected_id
+            assert pair.rejected.strip() in bad.program
             continue
-        assert good.prompt == bad.prompt == prompt
-        assert (good.completion, bad.completion) == (chosen, rejected)
+        assert good.prompt == bad.prompt == pair.prompt
+        assert (good.completion, bad.completion) == (pair.chosen, pair.rejected)
         assert good.passed
         assert not bad.passed or good.score > bad.score
         assert max(good.round, bad.round) <= phases[phase - 1]["round"]

@@ -39,14 +39,14 @@ def test_lessons_become_pairs_beside_the_agents_own(whole):
     assert {c.origin for c in candidates} == {"seed", "agent"}  # lessons enter no island
     by_id = {lesson.id: lesson for lesson in lessons(whole[0])}
     assert by_id
-    chosen = [row[3] for row in pairs]
-    assert any(id_ in by_id for id_ in chosen)
-    assert any(id_ in by_id for row in pairs for id_ in (row[3], row[4]))
-    for row in pairs:
-        assert all(by_id[id_].prompt == row[7] for id_ in (row[3], row[4]) if id_ in by_id)
+    assert any(pair.chosen_id in by_id for _, pair in pairs)
+    for _, pair in pairs:
+        assert all(
+            by_id[id_].prompt == pair.prompt for id_ in (pair.chosen_id, pair.rejected_id) if id_ in by_id
+        )
     assert not phases[-1].get("skipped")
     for phase in [phase for phase in phases if not phase.get("skipped")]:
-        own = [row[3] for row in pairs if row[0] == phase["phase"]]
+        own = [pair.chosen_id for number, pair in pairs if number == phase["phase"]]
         counts = {
             "supporter": sum(id_ in by_id for id_ in own),
             "agent": sum(id_ not in by_id for id_ in own),

@@ -4,6 +4,7 @@ import pytest
 
 import atlas_gym.agents.engines.hf_transformers
 from atlas_gym import make_task
+from atlas_gym.trainers.data.pairs import PreferencePair
 from atlas_gym.trainers.loop.atlas import AtlasRun
 from atlas_gym.trainers.loop.config import RunConfig, load_config
 from atlas_gym.trainers.loop.observer import Observer
@@ -78,7 +79,11 @@ def contents(folder):
     """All that a run decided: without times, which nothing is decided by."""
     with RunStore.open_readonly(folder) as store:
         phases = [{k: v for k, v in phase.items() if k != "seconds"} for phase in store.phases()]
-        pairs = [tuple(row) for row in store.pairs()]
+        pairs = [
+            (phase["phase"], PreferencePair(**pair))
+            for phase in phases
+            for pair in store.phase_pairs(phase["phase"])
+        ]
         calls = [(call["round"], call["phase"], call["role"]) for call in store.supporter_calls()]
         rounds = range(store.last_round() + 1)
         candidates = [record for round_ in rounds for record in store.round_candidates(round_)]

@@ -13,12 +13,10 @@ linearised ratios, paired by instance.
 """
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import stdtrit
 
 from atlas_gym.intervals import Interval, mean_interval
@@ -30,22 +28,17 @@ Groups = Sequence[Sequence[Outcome]]
 MARGINS = (0.002, 0.01)
 """Gains that count, in units of score."""
 
-_Sums = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
-"""By instance, the measure's numerator and denominator."""
-
 
 @dataclass(frozen=True)
 class Comparison:
     """One measure of two policies."""
 
     base: float
-    """Of the first; NaN where nothing counts in its denominator."""
+    """NaN where nothing counts in its denominator."""
     tuned: float
-    """Of the second."""
     difference: Interval
     """Tuned less base, with its 95 % interval over instances."""
     instances: int
-    """How many there are."""
     ratio_factor: float = math.nan
     """The 95 % interval of the ratio is from `ratio` through this to `ratio` times this (that of its logarithm, over
     instances); NaN where one of the two has none."""
@@ -73,7 +66,7 @@ def compare(
         tuned: samples of the other, of the same prompts in the same order.
         instances: to which instance each prompt belongs.
         margins: gains that count, in units of score.
-        n: samples of a prompt that the best gain is taken of; all, where a prompt has fewer.
+        n: samples of a prompt that the best gain is taken of; at most the fewest that one has.
 
     Raises:
         ValueError: there is nothing to compare, or the prompts do not match.
@@ -83,54 +76,41 @@ def compare(
     members = grouped(range(len(instances)), lambda index: instances[index])
     n = min(n, *map(len, (*base, *tuned)))
 
-    def both(count: Callable[[Groups], tuple[float, float]]) -> Comparison:
-        sums = []
-        for groups in (base, tuned):
-            rows = [count([groups[index] for index in own]) for own in members.values()]
-            numerators, denominators = np.array(rows, dtype=float).T
-            sums.append((numerators, denominators))
-        return _paired(*sums)
+    sides = [
+        [_sums([groups[index] for index in own], margins, n) for own in members.values()]
+        for groups in (base, tuned)
+    ]
+    return {name: _paired(*([row[name] for row in rows] for rows in sides)) for name in sides[0][0]}
 
-    found = {"validity": both(_validity), f"best of {n}": both(partial(_best, n=n))}
+
+def _sums(groups: Groups, margins: Sequence[float], n: int) -> dict[str, tuple[float, float]]:
+    """Numerator and denominator of every measure, of one instance."""
+    samples = [record for group in groups for record in group]
+    new = [record for record in samples if is_new(record)]
+    gains = [[r.gain for r in group[:n] if is_improving(r) and r.gain is not None] for group in groups]
+    found: dict[str, tuple[float, float]] = {
+        "validity": (sum(record.passed for record in samples), len(samples)),
+        f"best of {n}": (sum(max(own, default=0.0) for own in gains), len(groups)),
+    }
     for margin in margins:
-        name = f"{margin:g}".removeprefix("0")
-        found[f"quality {name}"] = both(partial(_quality, margin=margin))
-        found[f"yield {name}"] = both(partial(_yield, margin=margin))
+        name, improving = f"{margin:g}".removeprefix("0"), [r for r in new if is_improving(r, margin)]
+        found[f"quality {name}"] = len(improving), len(new)
+        found[f"yield {name}"] = len({record.program_key for record in improving}), len(samples)
     return found
 
 
-def _validity(groups: Groups) -> tuple[float, float]:
-    samples = [record for group in groups for record in group]
-    return sum(record.passed for record in samples), len(samples)
-
-
-def _quality(groups: Groups, margin: float) -> tuple[float, float]:
-    new = [record for group in groups for record in group if is_new(record)]
-    return sum(is_improving(record, margin) for record in new), len(new)
-
-
-def _yield(groups: Groups, margin: float) -> tuple[float, float]:
-    programs = {record.program_key for group in groups for record in group if is_improving(record, margin)}
-    return len(programs), sum(map(len, groups))
-
-
-def _best(groups: Groups, n: int) -> tuple[float, float]:
-    gains = [[r.gain for r in group[:n] if is_improving(r) and r.gain is not None] for group in groups]
-    return sum(max(own, default=0.0) for own in gains), len(groups)
-
-
-def _paired(base: _Sums, tuned: _Sums) -> Comparison:
+def _paired(base: Sequence[tuple[float, float]], tuned: Sequence[tuple[float, float]]) -> Comparison:
     ratios, residuals = [], []
-    for numerator, denominator in (base, tuned):
+    for sums in (base, tuned):
+        numerator, denominator = np.array(sums, dtype=float).T
         total = denominator.sum()
         ratio = float(numerator.sum() / total) if total > 0 else math.nan
         ratios.append(ratio)
-        residuals.append(
-            (numerator - ratio * denominator) / denominator.mean() if total > 0 else numerator * math.nan
-        )
+        scale = denominator.mean() if total > 0 else math.nan
+        residuals.append((numerator - ratio * denominator) / scale)
     spread = mean_interval((residuals[1] - residuals[0]).tolist()).half_width
     factor = math.nan
     if all(ratios):
         logarithms = residuals[1] / ratios[1] - residuals[0] / ratios[0]
         factor = math.exp(mean_interval(logarithms.tolist()).half_width)
-    return Comparison(ratios[0], ratios[1], Interval(ratios[1] - ratios[0], spread), len(base[0]), factor)
+    return Comparison(ratios[0], ratios[1], Interval(ratios[1] - ratios[0], spread), len(base), factor)

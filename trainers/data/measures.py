@@ -23,9 +23,9 @@ class Answer:
     """What is kept of a sample."""
 
     passed: bool
-    """Whether it ran and was scored."""
+    """It ran and was scored."""
     is_copy: bool
-    """Whether it is its parent again."""
+    """It is its parent again."""
     program_key: str | None
     """Its normalised syntax tree; None if it does not parse."""
     gain: float | None
@@ -37,12 +37,7 @@ Outcome = Candidate | Answer
 
 
 def counts(records: Sequence[Candidate], margin: float) -> dict[str, Any]:
-    """Counts over a round's candidates, as plain values.
-
-    Args:
-        records: the candidates.
-        margin: how much better than its parent an improving program must be, in units of score.
-    """
+    """Counts over a round's candidates, as plain values. `margin`: the least gain of an improving one."""
     return {
         "samples": len(records),
         "valid": sum(r.passed for r in records),
@@ -56,12 +51,8 @@ def counts(records: Sequence[Candidate], margin: float) -> dict[str, Any]:
 
 
 def measurements(records: Sequence[Candidate], errors: Sequence[str]) -> dict[str, float]:
-    """What an inspector compares policies by: shares, and the mean of each error metric over what passed.
-
-    Args:
-        records: fresh samples of one policy, at least one.
-        errors: names of metrics that are errors (`ProgramTask.errors`); those that no sample has are left out.
-    """
+    """What an inspector compares policies by: shares, and the mean over what passed of each metric that
+    `ProgramTask.errors` names; without those that no sample has."""
     found = {
         VALID_SHARE: sum(r.passed for r in records) / len(records),
         DISTINCT_SHARE: len(distinct_programs(records)) / len(records),

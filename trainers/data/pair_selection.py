@@ -24,16 +24,15 @@ class Cap(Generic[T]):
     part: Callable[[T], Hashable | None]
     """The thing in question, None if there is none."""
     limit: int
-    """Uses at most."""
+    """Uses of each at most."""
     wear: float = 1.0
-    """How much each use counts in dividing the strength, at least 0."""
+    """Weight of a use in dividing the strength, at least 0."""
     different: float = math.inf
-    """How many different things may be used."""
+    """Different things at most."""
     uses: Counter[Hashable] = field(init=False, default_factory=Counter)
-    """Uses so far."""
 
     def allows(self, member: T) -> bool:
-        """Whether a member may be taken."""
+        """True if the member may be taken."""
         part = self.part(member)
         uses = self.uses[part]
         return part is None or (uses < self.limit and (uses > 0 or len(self.uses) < self.different))
@@ -65,7 +64,9 @@ class Selection(Generic[T]):
             if -strength > (now := self._worn(member)):
                 heapq.heappush(heap, (-now, lot, member))
                 continue
-            self._use(member)
+            for cap in self._caps:
+                if (part := cap.part(member)) is not None:
+                    cap.uses[part] += 1
             taken.append(member)
         self._taken.update(taken)
         return taken
@@ -73,8 +74,3 @@ class Selection(Generic[T]):
     def _worn(self, member: T) -> float:
         uses = sum(cap.wear * cap.uses[cap.part(member)] for cap in self._caps)
         return self._strength(member) / (1.0 + uses)
-
-    def _use(self, member: T) -> None:
-        for cap in self._caps:
-            if (part := cap.part(member)) is not None:
-                cap.uses[part] += 1

@@ -43,19 +43,14 @@ class PreferencePair:
     """Two completions of one prompt, the first preferred."""
 
     prompt: str
-    """The common prompt."""
     chosen: str
-    """The preferred completion."""
     rejected: str
-    """The other one."""
     kind: Kind
-    """Why it is preferred."""
     margin: float
     """Difference of the scores; infinite where the rejected one failed."""
     chosen_id: int
     """Candidate of the chosen completion."""
     rejected_id: int
-    """Candidate of the rejected completion."""
     site: str
     """Label of the edited place."""
 
@@ -122,7 +117,10 @@ def _pool(
     before: Mapping[int, int],
 ) -> list[PreferencePair]:
     """Every pair the builder and the thresholds allow, in a fixed order."""
-    thresholds = _thresholds(records, scales, settings.chosen_quantile)
+    thresholds: dict[Hashable, float] = {}
+    for scale, own in grouped(records, lambda record: scales[record.id]).items():
+        values = [record.value for record in own if record.passed]
+        thresholds[scale] = float(np.quantile(values, settings.chosen_quantile)) if values else -math.inf
     pairs: dict[tuple[str, str, str], PreferencePair] = {}
     for members in grouped(records, lambda record: (scales[record.id], record.prompt)).values():
         for kind, good, bad in _combinations(members, settings, parent_text):
@@ -138,21 +136,8 @@ def _pool(
     return list(pairs.values())
 
 
-def _thresholds(
-    records: Sequence[Candidate], scales: Mapping[int, Hashable], quantile: float
-) -> dict[Hashable, float]:
-    """By scale, the quantile of the passed scores."""
-    found: dict[Hashable, float] = {}
-    for scale, own in grouped(records, lambda record: scales[record.id]).items():
-        values = [record.value for record in own if record.passed]
-        found[scale] = float(np.quantile(values, quantile)) if values else -math.inf
-    return found
-
-
 def _combinations(
-    members: Sequence[Candidate],
-    settings: PairSettings,
-    parent_text: Callable[[Candidate], str | None],
+    members: Sequence[Candidate], settings: PairSettings, parent_text: Callable[[Candidate], str | None]
 ) -> Iterator[tuple[Kind, Candidate, Candidate]]:
     """(kind, chosen, rejected) among one prompt's candidates, the most telling kind of two texts first."""
     passed = sorted((m for m in members if m.passed), key=lambda m: (-m.value, m.id))
@@ -161,8 +146,12 @@ def _combinations(
     if settings.builder == "teach":
         yield from (("improving", a, b) for a in improving for b in passed if a.value - b.value > MARGIN)
         for a in improving:
-            if (parent := _parent(a, parent_text(a))) is not None:
-                yield "improving_parent", a, parent
+            if (text := parent_text(a)) is not None and a.parent_id is not None:
+                end = "\n" if a.completion.endswith("\n") else ""
+                yield "improving_parent", a, replace(
+                    a, id=a.parent_id, completion=text.rstrip("\n") + end, score=a.parent_score, is_copy=True,
+                    program_key=None,
+                )  # fmt: skip
         yield from (("improving_failed", a, b) for a in improving for b in failed)
         yield from (("repair", a, b) for a in passed if not _stands_still(a) for b in failed)
     else:
@@ -172,29 +161,18 @@ def _combinations(
         yield from (("failed", a, b) for a in passed if not a.is_copy for b in failed)
 
 
-def _parent(record: Candidate, text: str | None) -> Candidate | None:
-    """The parent's own text as an answer to the same prompt, if there is such a text."""
-    if text is None or record.parent_id is None:
-        return None
-    end = "\n" if record.completion.endswith("\n") else ""
-    return replace(
-        record, id=record.parent_id, completion=text.rstrip("\n") + end, score=record.parent_score, is_copy=True,
-        program_key=None,
-    )  # fmt: skip
-
-
 def _improves(record: Candidate) -> bool:
     parent = record.parent_score
     return not record.is_copy and parent is not None and record.value > parent + MARGIN
 
 
 def _stands_still(record: Candidate) -> bool:
-    """Whether it is its parent again, in the same words or with exactly the same score."""
+    """Its parent again, in the same words or with exactly the same score."""
     return record.is_copy or record.value == record.parent_score
 
 
 def _comparable(a: Candidate, b: Candidate, length_ratio: float) -> bool:
-    """Whether two completions make different programs and are of about the same length."""
+    """Different programs of about the same length."""
     texts = a.completion.strip(), b.completion.strip()
     short, long = sorted(map(len, texts))
     alike = length_ratio == 0.0 or long <= length_ratio * short + _SLACK
@@ -236,7 +214,7 @@ def _selection(
 
 
 def _is_number(text: str) -> bool:
-    """Whether a text is nothing but a number."""
+    """True of a text that is nothing but a number."""
     try:
         float(text)
     except ValueError:

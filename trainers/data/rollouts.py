@@ -49,9 +49,11 @@ class ProgramCache:
             return self._start(program, island)
         if key in self.keys(island):
             return None
-        if key not in running or _lost(running[key]):
-            running[key] = self._start(program, island)
-        return running[key]
+        known = running.get(key)
+        lost = known and known.done() and isinstance(known.exception(), InfrastructureError)
+        if known is None or lost:
+            known = running[key] = self._start(program, island)
+        return known
 
     def smoke(self, program: str, island: int = 0) -> "Future[Evaluation]":
         """Start a program's smoke run, or join the one under way or done."""
@@ -96,10 +98,7 @@ class ProgramCache:
 def write(
     generator: Callable[[], Engine], proposals: Sequence[Proposal], on_completion: OnCompletion
 ) -> None:
-    """Hand over each completion as it ends; those that need no model (`Proposal.texts`) at once.
-
-    `generator` is asked for only if a model is to write anything.
-    """
+    """Hand over each completion as it ends; those that need no model (`Proposal.texts`) at once, without an engine."""
     asked = [index for index, proposal in enumerate(proposals) if proposal.texts is None]
     for index, proposal in enumerate(proposals):
         for sample, text in enumerate((proposal.texts or ())[: proposal.n]):
@@ -111,27 +110,18 @@ def write(
 
 def again(proposal: Proposal, island: int, parent: Candidate) -> Proposal:
     """A proposal that is asked once more, for a measurement, by the model."""
-    if parent.score is None:
-        raise ValueError(f"candidate {parent.id} has no score, so it cannot be a parent")
     return replace(
-        proposal, island=island, texts=None, parent_score=parent.score, parent_key=parent.program_key
+        proposal, island=island, texts=None, parent_score=parent.value, parent_key=parent.program_key
     )
 
 
 def fresh_samples(
     generator: Engine, cache: ProgramCache, proposals: Sequence[Proposal], n: int, seeds: Sequence[int]
 ) -> list[list[Candidate]]:
-    """Sample and evaluate `n` completions of each proposal, one group a proposal. Always the policy writes.
+    """Sample and evaluate `n` completions of each proposal, one group a proposal, each on its island's task.
 
-    A sample that the machine failed to evaluate is left out of its group; `InfrastructureError` if that leaves
-    nothing of a group.
-
-    Args:
-        generator: the policy to sample from.
-        cache: evaluates the programs, each on the task of its proposal's island.
-        proposals: what to ask.
-        n: completions per proposal.
-        seeds: one seed a proposal; equal seeds make two policies comparable (common random numbers).
+    Equal `seeds`, one a proposal, make two policies comparable (common random numbers). A sample that the machine
+    failed to evaluate is left out of its group; `InfrastructureError` if that leaves nothing of a group.
     """
     pending: dict[tuple[int, int], Pending] = {}
 
@@ -147,11 +137,8 @@ def fresh_samples(
 
 
 def judged(group: Sequence[Pending], cache: ProgramCache) -> list[Candidate]:
-    """The outcomes of a group, waited for; what the machine failed to evaluate is left out.
-
-    Raises:
-        InfrastructureError: nothing is left.
-    """
+    """The outcomes of a group, waited for, without what the machine failed to evaluate; `InfrastructureError` if
+    nothing is left."""
     found: list[Candidate] = []
     for place, (candidate, evaluation) in enumerate(group, start=1):
         try:
@@ -168,8 +155,3 @@ def outcome(evaluation: "Future[Evaluation] | None") -> Evaluation:
     if evaluation is None:
         raise RuntimeError("a program was taken for recorded, but there is no record of it")
     return evaluation.result()
-
-
-def _lost(evaluation: "Future[Evaluation]") -> bool:
-    """Whether the machine failed: another attempt is worth while."""
-    return evaluation.done() and isinstance(evaluation.exception(), InfrastructureError)

@@ -37,7 +37,7 @@ def read_mapping(path: Path, what: str) -> dict[str, Any]:
     """The settings in a YAML file; none if it is empty.
 
     Raises:
-        SettingsError: it cannot be read, is no YAML, or holds something else. `what`: the file, in words.
+        SettingsError: it cannot be read, is no YAML, or holds something else; `what` names it there.
     """
     try:
         values = yaml_text.read(path)
@@ -51,12 +51,7 @@ def read_mapping(path: Path, what: str) -> dict[str, Any]:
 
 
 def read_layers(path: Path, what: str, above: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """The settings in a YAML file; if it has `based_on: other.yaml`, laid on those of that file, whose path counts
-    from its own folder.
-
-    Raises:
-        SettingsError: one of the files cannot be read, or is based on itself. `what`: they, in words.
-    """
+    """As `read_mapping`; a file with `based_on: other.yaml` is laid on that one, a path from its own folder."""
     values = read_mapping(path, what)
     base = values.pop("based_on", None)
     if base is None:
@@ -86,25 +81,24 @@ def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
     try:
         return adapter_of(cls).validate_json(json.dumps([values], default=str))[0]  # type: ignore[arg-type]
     except ValidationError as errors:
-        raise SettingsError(where + _complaint(errors.errors()[0], cls)) from errors
-
-
-def _complaint(error: Mapping[str, Any], cls: type) -> str:
-    """One of pydantic's errors in a line; an unknown key has the nearest known one beside it."""
+        error, refusal = errors.errors()[0], errors
     key = ".".join(map(str, error["loc"][1:]))
-    if error["type"] == "unexpected_keyword_argument":
-        known = keys_of(cls)
-        return f"unknown setting {key}{nearest(key, known + [known_key.partition('.')[0] for known_key in known])}"
-    if error["type"] == "missing":
-        return f"{key} is needed"
     said = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    if error["type"] == "value_error":
-        return f"{key}: {said}" if key else said
-    return f"{key} {said.replace('an object', 'a mapping')}, not {error['input']!r}"
+    match error["type"]:
+        case "unexpected_keyword_argument":
+            known = keys_of(cls)
+            said = f"unknown setting {key}{nearest(key, known + [name.partition('.')[0] for name in known])}"
+        case "missing":
+            said = f"{key} is needed"
+        case "value_error":
+            said = f"{key}: {said}" if key else said
+        case _:
+            said = f"{key} {said.replace('an object', 'a mapping')}, not {error['input']!r}"
+    raise SettingsError(where + said) from refusal
 
 
 def keys_of(cls: type) -> list[str]:
-    """The dotted keys of a dataclass's settings, those of nested dataclasses included."""
+    """The dotted keys of a dataclass and of those nested in it."""
     keys, hints = [], typing.get_type_hints(cls)
     for name in (field.name for field in dataclasses.fields(cls)):
         hint = hints[name]
@@ -126,9 +120,9 @@ _BOUNDS: Mapping[str, Callable[[float], bool]] = {
 
 
 def require(settings: Any, bounds: Mapping[str, str]) -> None:
-    """Raise ValueError for a choice that is none and for a number out of bounds.
+    """Raise ValueError for a value that is none of its `Literal`, or out of bounds.
 
-    `settings`: a dataclass. `bounds`: for a bound in words, the names of the fields that keep it, apart by spaces.
+    `bounds`: key of `_BOUNDS` → the fields that keep it, separated by spaces.
     """
     for name, hint in typing.get_type_hints(type(settings)).items():
         choices, value = typing.get_args(hint), getattr(settings, name)
@@ -142,17 +136,11 @@ def require(settings: Any, bounds: Mapping[str, str]) -> None:
 
 def plain(settings: Any) -> dict[str, Any]:
     """A dataclass as a mapping of plain values, ready for YAML or JSON."""
-
-    def simple(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: simple(item) for key, item in value.items()}
-        return [simple(item) for item in value] if isinstance(value, list | tuple) else value
-
-    return simple(dataclasses.asdict(settings))
+    return json.loads(json.dumps(dataclasses.asdict(settings)))
 
 
 def differences(mine: Any, other: Any, most: int = 4) -> str:
-    """In words, in which settings two dataclasses of one kind differ (`most` of them); empty if in none."""
+    """The settings in which two dataclasses of one kind differ, `most` of them in words."""
     here, there = flatten(plain(mine)), flatten(plain(other))
     changed = [key for key in here | there if here.get(key) != there.get(key)]
     said = [f"{key}: {here.get(key)!r} against {there.get(key)!r}" for key in changed[:most]]

@@ -29,7 +29,6 @@ class StoreQueries:
     _db: sqlite3.Connection
 
     def _mapping(self, query: str, *args: Any) -> dict[str, Any] | None:
-        """The mapping that a query finds, or None."""
         row = self._db.execute(query, args).fetchone()
         return None if row is None else mapping(row[0])
 
@@ -164,10 +163,6 @@ class StoreQueries:
     def tuned_phases(self) -> list[dict[str, Any]]:
         """The results of those that were not skipped."""
         return [phase for phase in self.phases() if not phase.get("skipped")]
-
-    def pairs(self) -> Iterator[sqlite3.Row]:
-        """Every stored preference pair as (phase, idx, kind, chosen_id, rejected_id, margin, site, ...)."""
-        yield from self._db.execute("SELECT * FROM pairs ORDER BY phase, idx")
 
     def phase_pairs(self, phase: int) -> list[dict[str, Any]]:
         """The pairs a phase was trained on, in their order; keys are the fields of `PreferencePair`."""

@@ -63,7 +63,7 @@ class DamagedRow(StoreError, ValueError):
 
 
 def damaged(found: object, wanted: str) -> DamagedRow:
-    """The error for a row that holds something else than it should."""
+    """The error for a row that does not hold what is wanted."""
     return DamagedRow(
         f"run.sqlite is damaged, it holds {str(found)[:40]!r} where {wanted} belongs: put a copy of the run's folder "
         "back, or begin anew in another --folder."
@@ -131,10 +131,3 @@ def make_file(path: Path) -> None:
     db.commit()
     db.close()
     beginning.replace(path)
-
-
-def require_whole(db: sqlite3.Connection) -> None:
-    """Raises :class:`sqlite3.DatabaseError` where a page is damaged: before anything is added, not rounds later."""
-    (said,) = db.execute("PRAGMA quick_check(1)").fetchone()
-    if said != "ok":
-        raise sqlite3.DatabaseError(" ".join(said.split()))

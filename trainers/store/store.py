@@ -30,14 +30,10 @@ from atlas_gym.trainers.store.rows import (
     StoreError,
     candidate_row,
     make_file,
-    require_whole,
 )
 
 _LONGEST_VALUE = 2**26
 """Bytes of the longest value that is read of a store: 64 MiB, far above any program or result."""
-
-NOT_STORED = ("prompt", "texts")
-"""Parts of a proposal that are not in its row: the prompt has a column, the others are not needed again."""
 
 
 class RunStore(StoreQueries):
@@ -68,7 +64,9 @@ class RunStore(StoreQueries):
                 make_file(path)
             self._db = sqlite3.connect(path, isolation_level=None)
             self._db.execute("PRAGMA synchronous=FULL")
-            require_whole(self._db)
+            (said,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
+            if said != "ok":  # a damaged page is found before anything is added, not rounds later
+                raise sqlite3.DatabaseError(" ".join(said.split()))
             self._db.executescript(SCHEMA)
             self._check_version()
         except (sqlite3.DatabaseError, ValueError) as error:
@@ -80,10 +78,7 @@ class RunStore(StoreQueries):
 
     @classmethod
     def open_readonly(cls, folder: Path) -> "RunStore":
-        """A store to look at, of a finished run or of one under way.
-
-        No lock is taken and nothing can be written. It shows one moment of the run for as long as it is open:
-        what is committed later is seen by a store that is opened later.
+        """A store to look at, of a finished run or of one under way: it shows the moment at which it was opened.
 
         Raises:
             StoreError: there is no run store in the folder, or it is of another version.
@@ -108,9 +103,7 @@ class RunStore(StoreQueries):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.close()
-            raise StoreError(
-                f"Another process is using {self.folder}; wait for it or stop it first."
-            ) from None
+            raise StoreError(f"Another process is using {self.folder}; wait or stop it first.") from None
         return lock
 
     def _check_version(self) -> None:
@@ -151,7 +144,6 @@ class RunStore(StoreQueries):
             ) from error
 
     def _insert(self, table: str, rows: Iterable[tuple]) -> None:
-        """Rows with a value for every column."""
         for row in rows:
             self._db.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
 
@@ -173,22 +165,15 @@ class RunStore(StoreQueries):
         proposals: Iterable[Proposal] = (),
         calls: Iterable[SupporterCall] = (),
     ) -> None:
-        """Store a round, all or nothing.
-
-        Args:
-            round_: the round; 0 is that of the starting programs.
-            candidates: its evaluated candidates.
-            summary: its numbers, as plain values.
-            proposals: what the islands asked for; stored once however many completions share it.
-            calls: consultations of the exploration supporter.
-        """
+        """Store a round, all or nothing; 0 is that of the starting programs. `summary` holds plain values."""
         records = list(candidates)
         sites: dict[tuple[int, str], int] = {}
         prompts, asked = [], Counter[int]()
         for p in proposals:
             asked[p.island] += 1
             sites[p.island, p.prompt] = asked[p.island]
-            row = json.dumps({k: v for k, v in vars(p).items() if k not in NOT_STORED})
+            # The prompt has a column of its own, the texts are not needed again.
+            row = json.dumps({k: v for k, v in vars(p).items() if k not in ("prompt", "texts")})
             prompts.append((round_, p.island, asked[p.island], p.prompt, row))
         rows = [candidate_row(record, sites.get((record.island, record.prompt), 1)) for record in records]
         with self.transaction():
@@ -200,10 +185,8 @@ class RunStore(StoreQueries):
     def add_taught(
         self, phase: int, round_: int, written: Iterable[Candidate], calls: Iterable[SupporterCall]
     ) -> None:
-        """Store a supporter's answers to the prompts of a phase that follows the round `round_`, all or nothing.
-
-        Each has the round and the island of the prompt that it answers, and an id below -1.
-        """
+        """Store what a supporter wrote for a phase after the round `round_`. A candidate has the round and the island
+        of the prompt that it answers, and an id below -1."""
         query = "SELECT site FROM prompts WHERE round = ? AND island = ? AND prompt = ?"
         rows = []
         for record in written:
@@ -236,15 +219,13 @@ class RunStore(StoreQueries):
             self._insert("exams", [(phase, json.dumps(result))])
 
     def begin_like(self, other: "RunStore", last: int) -> None:
-        """Take over another run's rounds up to `last`, all or nothing, into a store that has none yet; and its
-        confirmations, which are of the same tasks."""
+        """Take over another run's rounds up to `last` into a store that has none, and its confirmations."""
         self.set_instances(other.instances)
         with self.transaction():
             for table in ("prompts", "candidates", "rounds"):
                 known = "AND phase IS NULL" if table == "candidates" else ""
-                self._insert(
-                    table, other._db.execute(f"SELECT * FROM {table} WHERE round <= ? {known}", (last,))
-                )
+                query = f"SELECT * FROM {table} WHERE round <= ? {known}"
+                self._insert(table, other._db.execute(query, (last,)))
             calls = "SELECT NULL, round, phase, role, call FROM supporter_calls WHERE round <= ? AND phase IS NULL"
             self._insert("supporter_calls", other._db.execute(f"{calls} ORDER BY id", (last,)))
             self._insert("held_out", other._db.execute("SELECT * FROM held_out"))

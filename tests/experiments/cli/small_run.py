@@ -49,4 +49,5 @@ def contents(folder: Path) -> tuple:
     with RunStore.open_readonly(folder) as store:
         kept = ("policy_digest", "reference_digest", "decision", "skipped")
         phases = [[phase.get(key) for key in kept] for phase in store.phases()]
-        return list(store.candidates()), [tuple(row) for row in store.pairs()], phases
+        pairs = [store.phase_pairs(phase["phase"]) for phase in store.phases()]
+        return list(store.candidates()), pairs, phases
