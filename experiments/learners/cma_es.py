@@ -7,24 +7,19 @@ A candidate is a point in [-1, 1]^n: the program with these numbers, scored once
 best is scored on held-out tasks beside the starting program. Needs `pip install "atlas-gym[optimisers]"`.
 """
 
-import argparse
-
 import cma
 import numpy as np
 
 from atlas_gym import make_task
 from atlas_gym.bridges.trl import ProgramReward
+from atlas_gym.experiments.learners import confirmed, search_parser
 from atlas_gym.tasks.constants import constants_from
 
 
 def main(arguments: list[str] | None = None) -> tuple[str, float]:
     """Search; print and return the best program and its score on the training task."""
-    parser = argparse.ArgumentParser(prog="python -m atlas_gym.experiments.learners.cma_es")
+    parser = search_parser("cma_es", "evaluations")
     parser.add_argument("constants", nargs="*", metavar="NAME=VALUE", help="of the environment")
-    parser.add_argument("--env-id", default="ATLAS-Bandit-v0")
-    parser.add_argument("--budget", type=int, default=200, help="evaluations (default 200)")
-    parser.add_argument("--seed", type=int, default=0, help="of the search and of the training task")
-    parser.add_argument("--held-out", type=int, default=16, help="held-out tasks (default 16)")
     parser.add_argument("--workers", type=int, default=2, help="evaluations at a time (default 2)")
     options = parser.parse_args(arguments)
     constants = constants_from(options.constants)
@@ -42,15 +37,7 @@ def main(arguments: list[str] | None = None) -> tuple[str, float]:
         if max(scores) > score:
             score, best = max(scores), programs[int(np.argmax(scores))]
     reward.close()
-
-    held_out = ProgramReward(options.env_id, split="held_out", workers=options.workers, **constants)
-    tasks = range(options.held_out)
-    ours, start = (
-        np.mean(held_out([p] * len(tasks), seed=tasks)) for p in (best, held_out.task.starts["named"])
-    )
-    held_out.close()
-    print(f"{best}\ntraining task {score:.4f}; held out {ours:.4f}, the start {start:.4f}")
-    return best, float(score)
+    return confirmed(options, reward.task.starts["named"], best, float(score), **constants)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,11 @@ program finds the evaluator and its hidden state. Here `evaluate` hands the text
 cannot be forged. Needs `pip install atlas-gym "openevolve==0.4.0"` and a model behind an OpenAI-compatible server.
 """
 
-import argparse
 import os
 from pathlib import Path
 
-import numpy as np
-
 from atlas_gym import make_task
-from atlas_gym.bridges.trl import ProgramReward
+from atlas_gym.experiments.learners import confirmed, search_parser
 
 EVALUATOR = """\
 from atlas_gym import make_task
@@ -33,13 +30,9 @@ def evaluate(path):
 
 def main(arguments: list[str] | None = None) -> tuple[str, float]:
     """Search; print and return the best program and its score on the training task."""
-    parser = argparse.ArgumentParser(prog="python -m atlas_gym.experiments.learners.openevolve")
+    parser = search_parser("openevolve", "iterations, a candidate each")
     parser.add_argument("--url", required=True, help="of the server, up to and including the version")
     parser.add_argument("--model", required=True, help="what the server calls the model")
-    parser.add_argument("--env-id", default="ATLAS-Bandit-v0")
-    parser.add_argument("--budget", type=int, default=200, help="iterations, a candidate each (default 200)")
-    parser.add_argument("--seed", type=int, default=0, help="of the search and of the training task")
-    parser.add_argument("--held-out", type=int, default=16, help="held-out tasks (default 16)")
     parser.add_argument("--out", type=Path, default=Path("runs/openevolve"), help="folder of its files")
     options = parser.parse_args(arguments)
 
@@ -68,14 +61,7 @@ def main(arguments: list[str] | None = None) -> tuple[str, float]:
         f"# EVOLVE-BLOCK-START\n{start.rstrip()}\n# EVOLVE-BLOCK-END\n", str(evaluator), config,
         iterations=options.budget, output_dir=str(options.out), cleanup=False,
     )  # fmt: skip
-    best = result.best_code or start
-
-    held_out = ProgramReward(options.env_id, split="held_out", workers=2)
-    tasks = range(options.held_out)
-    ours, before = (np.mean(held_out([p] * len(tasks), seed=tasks)) for p in (best, start))
-    held_out.close()
-    print(f"{best}\ntraining task {result.best_score:.4f}; held out {ours:.4f}, the start {before:.4f}")
-    return best, result.best_score
+    return confirmed(options, start, result.best_code or start, result.best_score)
 
 
 if __name__ == "__main__":

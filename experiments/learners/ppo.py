@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from stable_baselines3 import PPO
 
-from atlas_gym.bridges.trl import ProgramReward
+from atlas_gym import make_task
 from atlas_gym.envs.program_env import ProgramEnv
+from atlas_gym.experiments.learners import held_out_means
 from atlas_gym.tasks.constants import constants_from
 from atlas_gym.wrappers import TemplateAction
 
@@ -25,9 +26,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(prog="python -m atlas_gym.experiments.learners.ppo")
     parser.add_argument("constants", nargs="*", metavar="NAME=VALUE", help="of the environment, in training")
     parser.add_argument("--env-id", default="ATLAS-Bandit-v0")
-    parser.add_argument(
-        "--budget", type=int, default=1984, help="evaluations, in whole batches (default 1984)"
-    )
+    parser.add_argument("--budget", type=int, default=1984, help="evaluations, in batches (default 1984)")
     parser.add_argument("--batch", type=int, default=64, help="evaluations between two updates (default 64)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--held-out", type=int, default=16, help="held-out tasks (default 16)")
@@ -47,17 +46,13 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     finally:
         env.close()
 
-    held_out = ProgramReward(
-        options.env_id, split="held_out", workers=2
+    program, numbers = env.template.program(point), env.template.values(point)
+    expert = (
+        make_task(options.env_id).programs[options.expert].program
     )  # without the constants: the whole task
-    program, expert = env.template.program(point), held_out.task.programs[options.expert].program
-    tasks = range(options.held_out)
-    ours, theirs = (float(np.mean(held_out([p] * len(tasks), seed=tasks))) for p in (program, expert))
-    held_out.close()
-    numbers = env.template.values(point)
-    print(
-        f"{program}\n{model.num_timesteps} evaluations; {numbers}; held out {ours:.4f}, {options.expert} {theirs:.4f}"
-    )
+    ours, theirs = held_out_means(options.env_id, [program, expert], options.held_out)
+    print(f"{program}\n{model.num_timesteps} evaluations; {numbers}")
+    print(f"held out {ours:.4f}, {options.expert} {theirs:.4f}")
     return {"numbers": numbers, "evaluations": model.num_timesteps, "held_out": ours, "expert": theirs}
 
 

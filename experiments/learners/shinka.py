@@ -8,17 +8,14 @@ score cannot be forged. Needs `pip install atlas-gym "shinka-evolve==0.0.7"` and
 kind.
 """
 
-import argparse
 import os
 import random
 import sqlite3
 import sys
 from pathlib import Path
 
-import numpy as np
-
 from atlas_gym import make_task
-from atlas_gym.bridges.trl import ProgramReward
+from atlas_gym.experiments.learners import confirmed, search_parser
 
 EVALUATOR = """\
 import argparse
@@ -47,13 +44,9 @@ if __name__ == "__main__":
 
 def main(arguments: list[str] | None = None) -> tuple[str, float]:
     """Search; print and return the best program and its score on the training task."""
-    parser = argparse.ArgumentParser(prog="python -m atlas_gym.experiments.learners.shinka")
+    parser = search_parser("shinka", "generations, a candidate each")
     parser.add_argument("--url", required=True, help="of the server, up to and including the version")
     parser.add_argument("--model", required=True, help="what the server calls the model")
-    parser.add_argument("--env-id", default="ATLAS-Bandit-v0")
-    parser.add_argument("--budget", type=int, default=200, help="generations, a candidate each (default 200)")
-    parser.add_argument("--seed", type=int, default=0, help="of the search and of the training task")
-    parser.add_argument("--held-out", type=int, default=16, help="held-out tasks (default 16)")
     parser.add_argument("--out", type=Path, default=Path("runs/shinka"), help="folder of its files")
     options = parser.parse_args(arguments)
     os.environ.setdefault("OPENAI_API_KEY", "none")
@@ -93,13 +86,7 @@ def main(arguments: list[str] | None = None) -> tuple[str, float]:
     with sqlite3.connect(out / "programs.sqlite") as database:
         query = "select code, combined_score from programs where correct order by combined_score desc limit 1"
         best, score = database.execute(query).fetchone()
-
-    held_out = ProgramReward(options.env_id, split="held_out", workers=2)
-    tasks = range(options.held_out)
-    ours, before = (np.mean(held_out([p] * len(tasks), seed=tasks)) for p in (best, start))
-    held_out.close()
-    print(f"{best}\ntraining task {score:.4f}; held out {ours:.4f}, the start {before:.4f}")
-    return best, score
+    return confirmed(options, start, best, score)
 
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ from atlas_gym.trainers.loop.exam import learned
 from atlas_gym.trainers.loop.observer import Observer
 
 _RECENT = 8
-"""The time left is taken from so many rounds, and from the phases."""
+"""Rounds that the time left is taken from."""
 SHARES = ("valid", "new", "distinct")
-"""Shares of a round's samples, in the words of the glossary."""
+"""Of a round's samples."""
 
 
 class LiveView(Observer):
@@ -34,8 +34,7 @@ class LiveView(Observer):
 
     def __init__(self, rounds: int, phases: int, console: Console, afterwards: int = 0):
         self.console = console
-        self._rounds, self._phases = rounds, phases
-        self._afterwards = afterwards
+        self._rounds, self._phases, self._afterwards = rounds, phases, afterwards
         self._round_s: list[float] = []
         self._phase_s: list[float] = []
         self._since = time.monotonic()
@@ -62,9 +61,8 @@ class LiveView(Observer):
         self._stored = round_
         self._since = time.monotonic()
         if round_:
-            self.console.print(
-                f"Continuing after round {round_} of {rounds}; what is stored is read, not redone."
-            )
+            text = f"Continuing after round {round_} of {rounds}; what is stored is read, not redone."
+            self.console.print(text)
 
     def round(self, summary: Mapping[str, Any], best: float) -> None:
         shares = "  ".join(f"{key} {summary[key] / max(1, summary['samples']):4.0%}" for key in SHARES)
@@ -86,13 +84,9 @@ class LiveView(Observer):
             )  # fmt: skip
 
     def exam(self, phase: int, exams: Mapping[int, Mapping[str, Any]]) -> None:
-        changes = (
-            f"{name} {found.base:.3f} → {found.tuned:.3f}"
-            for name, found in learned(exams).get(phase, {}).items()
-        )
-        self.console.print(
-            f"  base model → phase {phase}: {', '.join(changes)}" if phase else "  base model: done"
-        )
+        measures = learned(exams).get(phase, {}).items()
+        changes = ", ".join(f"{name} {found.base:.3f} → {found.tuned:.3f}" for name, found in measures)
+        self.console.print(f"  base model → phase {phase}: {changes}" if phase else "  base model: done")
 
     def phase(self, result: Mapping[str, Any]) -> None:
         self._phases -= 1

@@ -20,19 +20,12 @@ from atlas_gym.trainers.store.store import RunStore
 Row = dict[str, Any]
 
 _SHARES = ("valid", "new", "improving", "distinct")
-_SUMMED = (
-    "drawn", "smoke_runs", "smoke_failed", "samples", "tokens", "generation_s", "evaluation_wait_s"
-)  # fmt: skip
+_SUMMED = "drawn", "smoke_runs", "smoke_failed", "samples", "tokens", "generation_s", "evaluation_wait_s"
 
 
 class Progress:
-    """What exploration has come to; give it every record in the order of rounds.
-
-    Clusters are those over all islands, so that the same idea counts once wherever it was found.
-
-    Args:
-        instances: instances of the task that the islands search; the best score is the mean of their best.
-    """
+    """What exploration has come to; give it every record in the order of rounds. The best score is the mean of the
+    instances' best; clusters are those over all islands, so that an idea counts once wherever it was found."""
 
     def __init__(self, instances: int = 1):
         self._clusters = Clusters()
@@ -43,16 +36,13 @@ class Progress:
         self._islands: dict[int, float] = {}
 
     def evaluations(self, records: Iterable[Candidate]) -> Iterator[Row]:
-        """A row for every different program that was evaluated: its score, and the best and the mean so far of
-        these records."""
+        """A row for every different program: its score, the best so far, and the mean of these records so far."""
         scores: list[float] = []
         for record in records:
             self._evaluations += record.duplicate_of is None
             if record.score is not None:
-                for key, bests in (
-                    (record.island % self._instances, self._bests),
-                    (record.island, self._islands),
-                ):
+                instance = record.island % self._instances
+                for key, bests in ((instance, self._bests), (record.island, self._islands)):
                     bests[key] = max(record.score, bests.get(key, record.score))
                 if record.program_key not in self._known:
                     self._known.add(record.program_key)
@@ -87,12 +77,7 @@ class Progress:
 
 
 def phase_row(result: Mapping[str, Any], calls: Iterable[Mapping[str, Any]]) -> Row:
-    """The row of a fine-tuning phase.
-
-    Args:
-        result: the phase as it is stored.
-        calls: the supporters' stored calls of this phase.
-    """
+    """The row of a fine-tuning phase as it is stored, with its supporters' calls."""
     row: Row = {"phase": result["phase"], "round": result["round"], **supporter_row(calls)}
     if result.get("skipped"):
         return row | {"phase/skipped": 1}
@@ -109,18 +94,14 @@ def phase_row(result: Mapping[str, Any], calls: Iterable[Mapping[str, Any]]) -> 
 
 
 def step_rows(result: Mapping[str, Any], before: int) -> list[Row]:
-    """A phase's training: a row per optimiser step.
-
-    Args:
-        result: the phase as it is stored.
-        before: optimiser steps of the phases before it.
-    """
+    """A row per optimiser step of a phase; `before`: steps of the phases before it."""
     kls = dict(result.get("kls", ()))
     rows: list[Row] = []
     for step in result.get("steps", ()):
-        row: Row = {"phase": result["phase"], "optimiser_step": before + step["step"]}
+        number = step["step"]
+        row: Row = {"phase": result["phase"], "optimiser_step": before + number}
         row |= {f"dpo/{name}": value for name, value in step.items() if name != "step"}
-        rows.append(row | ({"dpo/kl": kls[step["step"]]} if step["step"] in kls else {}))
+        rows.append(row | ({"dpo/kl": kls[number]} if number in kls else {}))
     return rows
 
 
@@ -140,17 +121,16 @@ def supporter_row(calls: Iterable[Mapping[str, Any]]) -> Row:
 
 def exam_row(phase: int, measures: Mapping[str, Comparison]) -> Row:
     """The row of a policy's exam beside the base model's (`trainers.loop.exam.learned`)."""
-    row: Row = {"phase": phase}
-    for name, found in measures.items():
-        key = f"exam/{name.replace(' ', '@')}"
-        row |= {f"{key}/base": found.base, f"{key}/tuned": found.tuned}
-    return row
+    return {"phase": phase} | {
+        f"exam/{name.replace(' ', '@')}/{side}": getattr(found, side)
+        for name, found in measures.items()
+        for side in ("base", "tuned")
+    }
 
 
 def final_row(store: RunStore) -> Row:
-    """What a run came to: where it began, its candidates, its tokens (written while exploring, run through the model
-    while tuning, and the supporters') and, once confirmed, the scores on the held-out seeds; with several instances
-    the means over them. The best training score is the last `score/best`."""
+    """What a run came to: start, candidates, tokens, and once it is confirmed the scores on the held-out seeds; of
+    several instances the means. The best training score is the last `score/best`."""
     ends = store.ends()
     if not ends:
         return {}

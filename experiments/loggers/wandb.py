@@ -90,7 +90,7 @@ class WandbObserver(Observer):
             except OSError:
                 chosen, reason = "offline", "its server does not answer"
                 self._warn(
-                    "W&B's server does not answer; this run is tracked offline, send it later with `wandb sync`."
+                    "W&B's server does not answer: tracked offline, to be sent later with `wandb sync`."
                 )
         if chosen == "off":
             self._tell(f"W&B: off ({reason}). {_CHANGE}")
@@ -163,24 +163,25 @@ class WandbObserver(Observer):
         self._run = None
 
     def _log(self, axis: str, number: int, rows: list[Row]) -> bool:
-        """Log rows once; a tuple in one is what W&B shows: its `Html`, `Image` or `Table`, and what that is made of.
+        """Log rows once; False if they have been logged.
 
-        False if they have been logged. That they are is noted first, so that a process killed in between loses these
-        rows rather than logging them twice.
+        That they are is noted first, so that a process killed in between loses these rows rather than logging them
+        twice. A tuple in a row is what W&B shows: `Html`, `Image` or `Table`, and what that is made of.
         """
         if number <= self._logged[axis]:
             return False
         self._logged |= {axis: number, "step": self._step + len(rows)}
         self._store.set_meta("wandb_logged", self._logged)
+
+        def log(run: Any, row: Row) -> None:
+            shown = {name: value for name, value in row.items() if isinstance(value, tuple)}
+            media = {name: getattr(self._wandb, kind)(*parts) for name, (kind, *parts) in shown.items()}
+            run.log({**row, **media}, step=self._step, commit=True)
+
         for row in rows:
-            self._use(partial(self._log_row, row=row))
+            self._use(partial(log, row=row))
             self._step += 1
         return True
-
-    def _log_row(self, run: Any, row: Row) -> None:
-        shown = {name: value for name, value in row.items() if isinstance(value, tuple)}
-        media = {name: getattr(self._wandb, kind)(*parts) for name, (kind, *parts) in shown.items()}
-        run.log({**row, **media}, step=self._step, commit=True)
 
     def _use(self, action: Callable[[Any], object]) -> None:
         """Do something with W&B's run, if there still is one; whatever an outage raises, ours goes on, untracked."""
@@ -196,10 +197,7 @@ class WandbObserver(Observer):
 
 
 def choose(wandb: Any, mode: Mode) -> tuple[Literal["online", "offline", "off"], str]:
-    """How a run is tracked and why, from the setting `tracking` and from what W&B was told.
-
-    `wandb` is the package, which reads its environment and its settings files itself.
-    """
+    """How a run is tracked and why, from the setting `tracking` and from what the package `wandb` was told."""
     told = wandb.setup().settings.mode  # from the environment or a settings file; "online" if from neither
     if told in ("offline", "dryrun", "disabled"):  # its modes in which nothing is sent
         return "off" if told == "disabled" else "offline", f"W&B was told {told}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,28 +19,21 @@ _GRID, _LABEL_CHARS = 200, 300
 
 @dataclass(frozen=True)
 class Group:
-    """Runs of one configuration."""
+    """Runs of one configuration, one per seed."""
 
     label: str
     """Its method, then the settings that tell it from other groups of this method."""
     runs: tuple[RunData, ...]
-    """The runs, one per seed."""
 
 
-@dataclass(frozen=True)
-class Band:
-    """Best score so far of a group of runs, against different programs evaluated up to the shortest of them."""
+class Band(NamedTuple):
+    """Mean best score so far of a group of runs, and the band around it."""
 
-    evaluations: np.ndarray
-    """Different programs evaluated, (n,)."""
+    evaluations: np.ndarray  # different programs evaluated, up to the shortest run
     mean: np.ndarray
-    """Mean over the runs, (n,)."""
     low: np.ndarray
-    """Lower edge, (n,)."""
     high: np.ndarray
-    """Upper edge, (n,)."""
-    meaning: str
-    """What the edges are, in words."""
+    meaning: str  # of the band, in words
 
 
 def group_runs(runs: Sequence[RunData]) -> list[Group]:
@@ -62,7 +56,7 @@ def group_runs(runs: Sequence[RunData]) -> list[Group]:
 
 
 def band(group: Group) -> Band | None:
-    """The group's curve; None if one of its runs has no scored program yet."""
+    """None if a run of the group has no scored program yet."""
     curves = [run.curve for run in group.runs]
     if not all(curves):
         return None

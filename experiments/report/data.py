@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,7 @@ class RunData:
     """One run as its store had it."""
 
     name: str
-    """The run folder's name."""
     folder: Path
-    """The run folder."""
     config: Mapping[str, Any]
     """Its `config.yaml`; empty if the run has not come as far as writing one."""
     tried: pd.DataFrame
@@ -43,7 +42,7 @@ class RunData:
     rounds: tuple[Mapping[str, Any], ...]
     """Summary of every finished round."""
     phases: tuple[Mapping[str, Any], ...]
-    """Result of every finished phase, skipped ones included."""
+    """Result of every finished phase, skipped ones too."""
     exams: Mapping[int, Mapping[str, Any]]
     """Answers to the exam by phase; 0 is the base model."""
     supporter_calls: tuple[Mapping[str, Any], ...]
@@ -63,11 +62,6 @@ class RunData:
         return self.top[0] if self.top else None
 
     @property
-    def initial(self) -> Candidate | None:
-        """The program that the best one's island started from."""
-        return next((start for start, best in self.ends if self.best and best.id == self.best.id), None)
-
-    @property
     def last_round(self) -> int:
         """The last round that has candidates."""
         return int(self.candidates["round"].max()) if len(self.candidates) else 0
@@ -85,9 +79,8 @@ class RunData:
         rows = rows[rows.score.notna()]
         points: list[tuple[int, float]] = []
         bests: dict[int, float] = {}
-        for instance, score, number in zip(
-            rows.island % self.instances, rows.score, rows.number, strict=True
-        ):
+        for island, score, number in rows[["island", "score", "number"]].itertuples(index=False):
+            instance = island % self.instances
             if score > bests.get(instance, -math.inf):
                 bests[instance] = score
                 if len(bests) == self.instances:
@@ -115,7 +108,7 @@ class RunData:
 
     @property
     def confirmed(self) -> bool:
-        """Whether the run has come to its end: its best program is confirmed on held-out seeds."""
+        """The run has come to its end: its best program is confirmed on held-out seeds."""
         return bool(self._confirmation(self.best))
 
     def everything(self) -> Iterator[Candidate]:
@@ -169,14 +162,25 @@ def read_run(folder: Path) -> RunData:
         StoreError: there is no run store in it, or one that no run has written.
     """
     with intelligible(f"{folder} holds a damaged run"), RunStore.open_readonly(folder) as store:
+        columns = [
+            "id",
+            "round",
+            "island",
+            "origin",
+            "status",
+            "score",
+            "duplicate_of",
+            "message",
+            "evaluated",
+        ]
         # Closed before the store, also where a damaged row ends the reading.
         with closing(store.outcomes()) as outcomes:
-            tried = _frame(outcomes)
+            tried = pd.DataFrame(outcomes, columns=columns)
+        tried = tried.astype({"id": int, "round": int, "island": int, "score": float, "evaluated": bool})
+        tried = tried.assign(new=tried.duplicate_of.isna()).drop(columns="duplicate_of")
         config = Path(folder) / "config.yaml"
         ends, top = tuple(store.ends()), tuple(store.best_candidates(BEST_SHOWN))
-        keys = {
-            held_out_key(record, store.instances) for record in (*top, *(r for pair in ends for r in pair))
-        }
+        keys = {held_out_key(record, store.instances) for record in (*top, *chain(*ends))}
         every = math.ceil(store.count("supporter_calls") / CALLS_SHOWN)
         return RunData(
             name=Path(folder).resolve().name,
@@ -188,19 +192,10 @@ def read_run(folder: Path) -> RunData:
             phases=tuple(store.phases()),
             exams=store.exams(),
             supporter_calls=tuple(
-                call
-                for i, call in enumerate(store.supporter_calls())
-                if call["phase"] is not None or i % every == 0
+                c for i, c in enumerate(store.supporter_calls()) if c["phase"] is not None or i % every == 0
             ),
             held_out={key: found for key in keys if (found := store.held_out(key)) is not None},
             ends=ends,
             top=top,
             instances=store.instances,
         )
-
-
-def _frame(outcomes: Iterator[tuple]) -> pd.DataFrame:
-    columns = ["id", "round", "island", "origin", "status", "score", "duplicate_of", "message", "evaluated"]
-    found = pd.DataFrame(outcomes, columns=columns)
-    found = found.astype({"id": int, "round": int, "island": int, "score": float, "evaluated": bool})
-    return found.assign(new=found.duplicate_of.isna()).drop(columns="duplicate_of")

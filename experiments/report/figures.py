@@ -19,6 +19,7 @@ from atlas_gym.trainers.loop.exam import BASE
 from atlas_gym.trainers.store.folder import write_anew
 
 _TUNED, _FROZEN = COLORS[0], COLORS[1]
+_BAND: dict[str, Any] = {"alpha": 0.15, "linewidth": 0}
 
 
 def draw_scores(run: RunData, title: str = "") -> Figure:
@@ -32,21 +33,14 @@ def draw_scores(run: RunData, title: str = "") -> Figure:
         axes = figure.subplots()
         rows = run.candidates.assign(number=run.evaluated)
         rows = rows[rows.new & rows.score.notna()]
+        taught = rows.origin == "supporter"
+        dots: dict[str, Any] = {"markersize": 3, "alpha": 0.5, "rasterized": True}
         for color, label, own in (
-            (MUTED, "research agent", rows[rows.origin != "supporter"]),
-            (KEPT, "supporter", rows[rows.origin == "supporter"]),
+            (MUTED, "research agent", rows[~taught]),
+            (KEPT, "supporter", rows[taught]),
         ):
             if len(own):
-                axes.plot(
-                    own.number,
-                    own.score,
-                    ".",
-                    color=color,
-                    markersize=3,
-                    alpha=0.5,
-                    rasterized=True,
-                    label=label,
-                )
+                axes.plot(own.number, own.score, ".", color=color, label=label, **dots)
         _draw_search(axes, run)
         low, high = run.curve[0][1], run.curve[-1][1]
         if high > low:
@@ -82,9 +76,7 @@ def draw_comparison(groups: Sequence[Group]) -> Figure:
                 color = COLORS[number % len(COLORS)]
                 label = f"{group.label[:80]}: {found.meaning}".replace("$", r"\$")  # no formula
                 axes.plot(found.evaluations, found.mean, color=color, label=label)
-                axes.fill_between(
-                    found.evaluations, found.low, found.high, color=color, alpha=0.15, linewidth=0
-                )
+                axes.fill_between(found.evaluations, found.low, found.high, color=color, **_BAND)
         axes.set(xlabel="different programs evaluated", ylabel="best score so far")
         if axes.lines:
             axes.legend(loc="lower right")
@@ -102,9 +94,8 @@ def as_png(figure: Figure, path: Path | None = None) -> Markup:
 
 def _draw_search(axes: Axes, run: RunData) -> None:
     if run.control is not None and run.control.curve:
-        axes.step(
-            *zip(*run.control.curve, strict=True), where="post", color=_FROZEN, label="best so far, frozen"
-        )
+        frozen = zip(*run.control.curve, strict=True)
+        axes.step(*frozen, where="post", color=_FROZEN, label="best so far, frozen")
     axes.step(*zip(*run.curve, strict=True), where="post", color=_TUNED, label="best so far")
     after = run.evaluated.groupby(run.candidates["round"]).max()
     for phase in run.tuned_phases:
@@ -121,7 +112,7 @@ def _draw_exam(axes: Axes, base: Mapping[str, Any], tuned: Mapping[str, Any]) ->
         numbers = np.arange(1, gains.shape[1] + 1)
         mean, spread = gains.mean(axis=0), half_width(gains)
         axes.plot(numbers, mean, color=color, label=label)
-        axes.fill_between(numbers, mean - spread, mean + spread, color=color, alpha=0.15, linewidth=0)
+        axes.fill_between(numbers, mean - spread, mean + spread, color=color, **_BAND)
     axes.set(xlabel="samples", ylabel="best gain over the parent", title="The model alone, unseen instances")
     axes.legend(loc="upper left")
 

@@ -58,9 +58,9 @@ def read_runs(folders: Sequence[Path]) -> list[RunData]:
     runs = [read_run(folder) for folder in folders]
     names = [run.name for run in runs]
     return [
-        run
-        if names.count(run.name) == 1
-        else replace(run, name=f"{run.folder.resolve().parent.name}/{run.name}")
+        replace(run, name=f"{run.folder.resolve().parent.name}/{run.name}")
+        if names.count(run.name) > 1
+        else run
         for run in runs
     ]
 
@@ -124,10 +124,8 @@ def _run(run: RunData) -> dict[str, Any]:
 
 
 def _program(run: RunData, record: Candidate) -> dict[str, Any]:
-    start = next(
-        (first for first, _ in run.ends if first.island % run.instances == record.island % run.instances),
-        record,
-    )
+    instance = record.island % run.instances
+    start = next((first for first, _ in run.ends if first.island % run.instances == instance), record)
     gap = run.held_out_gap(record)
     return {
         "record": record,
@@ -149,13 +147,8 @@ def diff(before: str, after: str) -> Iterator[tuple[str, str]]:
 
 
 def _decision(phase: Any) -> dict[str, Any]:
-    skipped = phase.get("skipped")
-    decision = phase.get("decision")
-    return {
-        "phase": phase["phase"],
-        "round": phase["round"],
-        "word": "skipped" if skipped else "promoted" if phase["promoted"] else "kept",
-        "reason": skipped
-        or (decision["reason"] if decision else "the reference rule decides without a gate"),
-        "warnings": phase.get("warnings", ()),
-    }
+    skipped, decision = phase.get("skipped"), phase.get("decision")
+    reason = decision["reason"] if decision else "the reference rule decides without a gate"
+    word = "skipped" if skipped else "promoted" if phase["promoted"] else "kept"
+    shown = {"phase": phase["phase"], "round": phase["round"], "warnings": phase.get("warnings", ())}
+    return {**shown, "word": word, "reason": skipped or reason}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.experiments.loggers.metrics import improvement
 from atlas_gym.experiments.report.comparison import Group
 from atlas_gym.experiments.report.data import RunData
@@ -16,12 +17,12 @@ from atlas_gym.text import one_line
 from atlas_gym.trainers.data.measures import distinct_programs
 
 MESSAGES_SHOWN = 12
-"""Most frequent error messages that a report has."""
+CONTROLS = ("score_threshold", "beta", "epochs", "learning_rate")
+"""What the strategist may change."""
 
 
 def phase_table(run: RunData) -> pd.DataFrame:
-    """A row per phase that was not skipped: its pairs, what the strategist changed, both sides of the gate, and what
-    became of the reference. KL in nats per token; gains in units of score, ± their standard error."""
+    """A row per phase that was not skipped. KL in nats per token; gains in units of score, ± their standard error."""
 
     def beside(value: float | None, form: str, other: float | None, also: str) -> str:
         return "–" if value is None else format(value, form) + ("" if other is None else also.format(other))
@@ -43,23 +44,21 @@ def phase_table(run: RunData) -> pd.DataFrame:
 
 def caller_table(run: RunData) -> pd.DataFrame:
     """A row per supporter: how often it was asked, how often it answered, and what that took."""
-    rows = [
-        (
-            one_line(str(c["role"]), 40),
-            1,
-            c["status"] == "ok",
-            c.get("prompt_tokens", 0) + c.get("completion_tokens", 0),
-            c.get("seconds", 0.0),
-        )
-        for c in run.supporter_calls
-    ]
-    found = pd.DataFrame(rows, columns=["Supporter", "Calls", "Answered", "Tokens", "Seconds"])
+    found = pd.DataFrame(
+        {
+            "Supporter": one_line(str(call["role"]), 40), "Calls": 1, "Answered": call["status"] == "ok",
+            "Tokens": call.get("prompt_tokens", 0) + call.get("completion_tokens", 0),
+            "Seconds": call.get("seconds", 0.0),
+        }
+        for call in run.supporter_calls
+    )  # fmt: skip
+    if found.empty:
+        return found
     return found.groupby("Supporter", as_index=False, sort=False).sum().round(1)
 
 
 def author_table(run: RunData) -> pd.DataFrame:
-    """A row per author: the programs that had a smoke run or were evaluated, those evaluated, the share of these that
-    ran, and the best score."""
+    """A row per author: programs smoke-tested or evaluated, those evaluated, the share of them that ran."""
     rows = run.tried.assign(ran=(run.tried.status == "ok").where(run.tried.evaluated))
     found = rows.groupby("origin", sort=False).agg(
         Tried=("id", "size"), Evaluated=("evaluated", "sum"), ran=("ran", "mean"), best=("score", "max")
@@ -76,19 +75,14 @@ def failure_table(run: RunData) -> pd.DataFrame:
     last = failed.message.str.strip().str.rsplit("\n", n=1).str[-1]
     found = failed.assign(last=last).value_counts(["status", "last"]).head(MESSAGES_SHOWN)
     return pd.DataFrame(
-        {
-            "Ended in": status,
-            "Message": text,
-            "Programs": count,
-            "Share": f"{count / len(run.tried):.1%}",
-        }
+        {"Ended in": status, "Message": text, "Programs": count, "Share": f"{count / len(run.tried):.1%}"}
         for (status, text), count in found.items()
     )
 
 
 def score_table(groups: Sequence[Group]) -> pd.DataFrame:
-    """Initial and best score of every group of runs, means ± standard errors over its runs; scores are those of the
-    held-out seeds, or of the training seeds while one of its runs is unconfirmed."""
+    """Initial and best score of every group of runs, means ± standard errors over its runs, on the training seeds while
+    one of its runs is unconfirmed."""
     rows = []
     for group in groups:
         confirmed = all(run.confirmed for run in group.runs)
@@ -109,30 +103,16 @@ def score_table(groups: Sequence[Group]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-Row = dict[str, Any]
-
-CONTROLS = {"score_threshold": "Threshold", "beta": "β", "epochs": "Epochs", "learning_rate": "Learning rate"}
-"""What the strategist may change, and how tables call it."""
-_RATES = {**{head: f"changed_{name}" for name, head in CONTROLS.items()}, "Reference moved": "promoted"}
-"""Column head → what is counted."""
-
-
-def run_row(run: RunData, held_out: bool = True) -> Row:
-    """One run: scores (with several instances their mean), shares, phases, and what was done by whom.
-
-    Args:
-        run: the run.
-        held_out: whether its scores are those of the held-out seeds; else those of the training seeds, which stand in
-            while a run is unconfirmed.
-    """
-    ends = instance_scores(run, held_out)
-    written = run.candidates[~run.candidates.origin.isin(["seed"])]
+def run_row(run: RunData) -> dict[str, Any]:
+    """A run in a study's `runs.csv`; scores of several instances are their mean."""
+    ends = instance_scores(run)
+    written = run.candidates[run.candidates.origin != "seed"]
     phases = run.tuned_phases
     changed = Counter(name for phase in phases for name in set(phase.get("changed_controls", ())))
     return {
         "candidates": len(written),
         "evaluations": int(written.new.sum()),
-        "valid_share": share(sum(written.status == "ok"), len(written)),
+        "valid_share": sum(written.status == "ok") / len(written) if len(written) else 0.0,
         "distinct": len(distinct_programs(c for c in run.everything() if c.round > 0)),
         "improving": sum(unit["improving"] for unit in run.rounds if "improving" in unit),
         "initial_held_out": _mean([initial for initial, _ in ends]),
@@ -148,18 +128,18 @@ def run_row(run: RunData, held_out: bool = True) -> Row:
 
 
 def instance_scores(run: RunData, held_out: bool = True) -> list[tuple[float, float]]:
-    """Scores of the starting and the best program of each instance."""
-    return [(_score(run, start, held_out), _score(run, best, held_out)) for start, best in run.ends]
+    """Scores of the starting and the best program of each instance, on the held-out or the training seeds."""
 
+    def score(record: Candidate) -> float:
+        return (
+            _mean(run.held_out_scores(record))
+            if held_out
+            else math.nan
+            if record.score is None
+            else record.score
+        )
 
-def share(part: int, whole: int) -> float:
-    """A share; 0 of nothing."""
-    return part / whole if whole else 0.0
-
-
-def _score(run: RunData, record: Any, held_out: bool) -> float:
-    scores = run.held_out_scores(record) if held_out else [getattr(record, "score", None)]
-    return _mean([score for score in scores if score is not None])
+    return [(score(start), score(best)) for start, best in run.ends]
 
 
 def _mean(values: Sequence[float]) -> float:

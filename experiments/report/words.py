@@ -21,7 +21,7 @@ _MEANINGS = {
 
 
 def said(run: RunData) -> str:
-    """Search and exam in words, a paragraph each; empty without either."""
+    """A line each for the search and the exam, as far as there are any."""
     control = run.control
     search = search_in_words(run, control) if control and control.curve and run.curve else ""
     return "\n".join(filter(None, (search, exam_in_words(run.exams))))
@@ -34,16 +34,13 @@ def search_in_words(run: RunData, control: RunData) -> str:
     difference = mean_interval(gains)
     text = f"Best score, tuned {run.curve[-1][1]:.4f} against frozen {goal:.4f}: difference {difference.mean:+.4f}"
     if math.isfinite(difference.half_width):
-        found = difference.in_words(
-            "tuning found better programs", "tuning found worse programs", "which chance explains"
-        )
+        meanings = "tuning found better programs", "tuning found worse programs", "which chance explains"
+        found = difference.in_words(*meanings)
         text += f" ± {difference.half_width:.4f} (95 %, {len(gains)} instances), {found}"
     else:
         text += " (one instance: no interval)"
-    tuned, frozen = (
-        next((float(number) for number, score in own.curve if score >= goal), math.inf)
-        for own in (run, control)
-    )
+    curves = run.curve, control.curve
+    tuned, frozen = (next((float(n) for n, score in curve if score >= goal), math.inf) for curve in curves)
     if math.isinf(tuned):
         return f"{text}. The tuned run never reached the frozen run's last score."
     return f"{text}. The tuned run reached the frozen run's last score with {tuned / frozen:.2f} of its programs."

@@ -34,7 +34,7 @@ def test_scores_of_several_instances_are_their_means(tmp_path):
     found = scores([run]).loc["atlas"]
     lifted = [best.score - 0.002 + 0.0045 for _, best in run.ends]
     assert found["Best"] == f"{sum(lifted) / 3:.4f}"
-    initial = run.initial.score + 0.0025
+    initial = run.ends[0][0].score + 0.0025
     assert found["Improvement, %"] == f"{100 * (1 - sum(lifted) / 3 / initial):.1f}"
 
 
