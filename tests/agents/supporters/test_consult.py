@@ -5,14 +5,12 @@ import json
 import logging
 import socket
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from atlas_gym.agents.supporters.build import Supporters, build_supporters
 from atlas_gym.agents.supporters.consult import SupporterCall
 from atlas_gym.agents.supporters.settings import CallLimits, RoleSettings, SupporterSettings
-from atlas_gym.trainers.loop.config import load_config
 from tests.agents.constants import with_constants
 from tests.agents.supporters import server as s
 from tests.agents.supporters.samples import EXPLORATION, INSPECTION, NEUTRAL, REQUESTS, TELEMETRY
@@ -20,12 +18,12 @@ from tests.agents.supporters.samples import EXPLORATION, INSPECTION, NEUTRAL, RE
 GOOD = s.say('{"reason": "steadier", "beta": 0.12}', {"prompt_tokens": 100, "completion_tokens": 20})
 BAD = s.say("not today")
 KEY = "sk-very-secret-0123456789"
-CONFIGS = Path(__file__).parents[3] / "experiments" / "configs"
 
 
-def test_good_reply_is_recorded_with_its_usage(supporter):
+def test_a_request_follows_the_protocol_and_a_good_reply_is_recorded_with_its_usage(supporter):
     with s.serve(GOOD) as server:
-        answer = supporter("strategist", server.base_url).consult(TELEMETRY)
+        asked = supporter("strategist", server.base_url, extra={"reasoning_effort": "low"})
+        answer = asked.consult(TELEMETRY)
     call = answer.call
     assert answer.advice.controls.beta == pytest.approx(0.12)
     assert (call.role, call.form, call.model, call.status) == ("strategist", "llm", "test-model", "ok")
@@ -34,11 +32,6 @@ def test_good_reply_is_recorded_with_its_usage(supporter):
     assert "steadier" in call.reply
     assert "beta = 0.12" in call.outcome
     assert SupporterCall.from_dict(json.loads(json.dumps(vars(call))) | {"round": 3}) == call
-
-
-def test_request_follows_the_protocol(supporter):
-    with s.serve(GOOD) as server:
-        supporter("strategist", server.base_url, extra={"reasoning_effort": "low"}).consult(TELEMETRY)
     body = server.requests[0].body
     assert body["model"] == "test-model"
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
@@ -85,9 +78,7 @@ def test_resumed_budget_equals_the_uninterrupted_one(supporter):
         calls = [strategist.consult(TELEMETRY).call for _ in range(5)]
         again = supporter("strategist", server.base_url, limits)
         foreign = SupporterCall("inspector", "llm", "m", (), "ok", attempts=1, prompt_tokens=10**9)
-        again.resume(
-            [SupporterCall.from_dict(json.loads(json.dumps(vars(call)))) for call in calls] + [foreign]
-        )
+        again.resume([*calls, foreign])
     first, second = strategist.budget, again.budget
     assert (first.calls, first.tokens) == (second.calls, second.tokens)
     assert first.refusal() == second.refusal() != ""
@@ -191,12 +182,3 @@ def test_a_model_needs_an_endpoint_and_a_role_can_be_off():
     assert build_supporters(SupporterSettings(off, off, off), seed=0) == Supporters()
     rules = build_supporters(SupporterSettings(), seed=0)
     assert [rules.exploration.client, rules.strategist.client, rules.inspector.client] == [None] * 3
-
-
-def test_the_papers_roles_are_models_of_their_own():
-    settings = load_config(CONFIGS / "paper_supporters.yaml", {}).supporters
-    roles = (settings.exploration, settings.strategist, settings.inspector)
-    assert {role.form for role in roles} == {"llm"}
-    assert [role.endpoint.temperature for role in roles] == [0.7] * 3
-    assert len({role.endpoint.model for role in roles}) == 3
-    build_supporters(settings, seed=0)

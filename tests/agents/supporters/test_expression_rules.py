@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from atlas_gym import make_task
-from atlas_gym.agents.proposals import Complete, EditLine, EditSite, Rewrite, Showing
+from atlas_gym.agents.proposals import Complete, EditLine, Rewrite, Showing
 from atlas_gym.agents.proposals.completing import completion_of, site_of
 from atlas_gym.agents.supporters.exploration import ExplorationRequest, ExplorationSupporter
 from atlas_gym.agents.supporters.settings import SupporterSettings
@@ -82,11 +82,6 @@ def test_the_rules_that_a_site_knows(label, wider):
         assert ("slice" in kinds) == (label in ("A =", "b ="))
 
 
-def test_rules_for_past_data_follow_the_tasks_traits():
-    kinds = {part for kind, _ in at("b =", n=12, traits=frozenset()) for part in kind.split("+")}
-    assert kinds == {"scale", "wrap"}
-
-
 @pytest.mark.parametrize("wider", [False, True], ids=["", "wider"])
 def test_faded_arrays_keep_their_shape(wider):
     rng = np.random.default_rng(0)
@@ -154,14 +149,3 @@ def test_a_models_patches_keep_to_the_site_or_are_left_out():
     )
     patches = MODELS.exploration.interpret(request, text).patches
     assert [completion_of(proposal, made.program) for made in patches] == [" 12\n"]
-
-
-def test_a_model_is_told_where_it_may_write():
-    request, _ = teaching_request()
-    line = BANDIT.split("\n").index("    window = 50") + 1
-    told = MODELS.exploration.values(request)["site"]
-    assert f"rewrite line {line} of" in told
-    assert "left of the change stays" in told
-    several = replace(request, site=EditSite("", BANDIT.index("\n    lam"), len(BANDIT) - 1, "function"))
-    last = BANDIT.count("\n")
-    assert f"rewrite lines {line + 1} to {last} of" in MODELS.exploration.values(several)["site"]

@@ -90,11 +90,3 @@ def test_only_what_got_worse_is_a_regression_whatever_a_model_names():
     assert not verdict.accept
     assert verdict.reasons == ("IC spike",)
     assert verdict.regressions == {"worse": pytest.approx(3)}
-
-
-def test_prompt_holds_the_quantities_of_eq_5():
-    told = MODELS.inspector.values(INSPECTION)
-    expected = {"gain": "0.02 (standard error 0.008)", "kl": "0.1", "max_kl": "0.2", "min_gain": "0.005"}
-    assert expected | {"rule": "accepts", "recent": "promoted, kept"} == {
-        name: told[name] for name in (*expected, "rule", "recent")
-    }

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from atlas_gym.agents.population.candidate import Candidate
-from atlas_gym.trainers.data.measures import grouped, mean_gain, measurements
+from atlas_gym.trainers.data.measures import mean_gain, measurements
 
 
 def record(status="ok", score=-0.1, parent_score=-0.2, key="k", is_copy=False):
@@ -30,7 +30,3 @@ def test_measurements_are_shares_and_means_over_what_passed():
 def test_a_failure_and_a_harm_gain_nothing_and_a_large_gain_is_clipped():
     answers = [record("error"), record(score=-0.9), record(score=-0.18), record(score=0.5)]
     assert mean_gain(answers) == pytest.approx(0.07 / 4)
-
-
-def test_groups_come_in_the_order_of_their_first_member():
-    assert list(grouped("bAaBc", str.lower).values()) == [["b", "B"], ["A", "a"], ["c"]]

@@ -60,9 +60,3 @@ def test_what_one_pool_gave_another_does_not_give_again():
     one, other = (0, 0, None, 1.0), (1, 1, None, 0.5)
     assert selection.take([one], 1, np.random.default_rng(0)) == [one]
     assert selection.take([one, other], 2, np.random.default_rng(0)) == [other]
-
-
-def test_a_cap_does_not_concern_members_without_the_part():
-    selection = Selection([Cap(lambda m: m[2], 0)], lambda m: m[3])
-    found = selection.take([(0, 0, None, 1.0), (0, 0, 1, 1.0)], 5, np.random.default_rng(0))
-    assert found == [(0, 0, None, 1.0)]

@@ -31,11 +31,6 @@ class Outer:
     flag: bool = False
 
 
-def test_round_trip():
-    settings = Outer(name="y", mode="b", inner=Inner(0.5, 7), sizes=(4,), limit=9, flag=True)
-    assert build(Outer, plain(settings)) == settings
-
-
 @given(
     st.floats(1e-6, 1e6),
     st.integers(-100, 100),
@@ -113,8 +108,3 @@ def test_numbers_keep_their_bounds(bound, inside, outside):
     for limit in (*outside, float("nan")):
         with pytest.raises(ValueError, match="limit must be"):
             require(Outer(limit=limit), {bound: "limit"})
-
-
-def test_a_choice_that_is_none_is_refused_whoever_makes_the_settings():
-    with pytest.raises(ValueError, match="mode must be one of a, b, not 'c'"):
-        require(Outer(mode="c"), {})
