@@ -98,6 +98,7 @@ def findings(task: ProgramTask, evaluator: Evaluator, seeds: int = 4) -> Iterato
             else:
                 yield Finding("repeated", "wrong", f"{scored}: noise is drawn in `instances`")
             yield from _nonsense(task, _score(start), evaluator)
+            yield _look_ahead(task, again.score, evaluator)
             wall_s = mean(e.wall_s for e in start)
             text = f"{1 / wall_s:.1f} evaluations of the start a second on one core, {wall_s:.3f} s each"
             slow = f": more than half of the limit of {task.limits.wall_s:g} s"
@@ -200,6 +201,46 @@ def nonsense(function: str) -> dict[str, str]:
     """
     head = f"import numpy as np\n\n\ndef {function}(*arguments, **keywords):\n    "
     return {name: f"{head}{body}\n" for name, body in _BODIES.items()}
+
+
+_THIEF = """
+
+_honest = {function}
+
+
+def {function}(*arguments):
+    import sys
+    frame = sys._getframe()
+    while frame and "calls" not in frame.f_locals:
+        frame = frame.f_back
+    if not frame:
+        return _honest(*arguments)
+    rest = [column.__reduce__() for column in frame.f_locals["calls"].__reduce__()[1]][1:]
+    if len(rest[0]) < 3 or rest[0][2] >= len(rest[0][1][0]):
+        return _honest(*arguments)
+    ahead = [column[1][0][column[2]] for column in rest]
+    return {stolen}
+"""
+"""A program that answers as an honest one until it sees the next call of its exchange in its caller's frame."""
+_SEEN = "the next call is seen"
+
+
+def _look_ahead(task: ProgramTask, start: float | None, evaluator: Evaluator) -> Finding:
+    """What the next call is given may be the answer to this one."""
+
+    def stealing(stolen: str) -> Evaluation:
+        wrapped = _THIEF.format(function=task.function, stolen=stolen)
+        return evaluator.evaluate(task.programs[task.initial].program + wrapped, task.at(0))
+
+    if _SEEN not in stealing(f"int({_SEEN!r})").detail:
+        return Finding("look-ahead", "ok", "no call is seen before the one ahead of it is answered")
+    for number in range(task.signature.partition("->")[0].count(",") + 1):
+        for stolen in (f"ahead[{number}]", f"ahead[{number}][-1]"):
+            score = stealing(stolen).score
+            if score is not None and start is not None and score > start:
+                text = f"whoever looks at the next call scores {score:.4f}, more than the start: no `all_visible`"
+                return Finding("look-ahead", "wrong", text)
+    return Finding("look-ahead", "ok", "calls of one exchange see each other, and to look ahead wins nothing")
 
 
 def _head_room(task: ProgramTask, scores: dict[str, float]) -> Finding:

@@ -46,7 +46,7 @@ def answer(evaluator: Evaluator, message: bytes) -> bytes:
         outcome = EvaluatorError(str(error))
     except _Leaving:
         raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a mistake in a task must reach the caller
+    except BaseException as error:  # noqa: BLE001 - a mistake in a task must reach the caller
         where = "" if authors_line(error) else f"\n{traceback.format_exc()}"
         outcome = EvaluatorError(f"the task failed: {in_a_line(error)}. {_REFUSE}{where}")
     return pickle.dumps(outcome, protocol=pickle.HIGHEST_PROTOCOL)

@@ -34,7 +34,7 @@ class Served:
     def __init__(self, load: Callable[[], Callable[..., Any]]) -> None:
         self._load = load
         self._runs: dict[int, Callable[..., Any]] = {}
-        self._kept: list[Any] = []
+        self._kept: list[bytes] = []
 
     def reply(self, request: bytearray) -> bytearray:
         """The reply to one request; whatever the program raises passes through."""
@@ -47,7 +47,7 @@ class Served:
             # Not `map`, which a StopIteration of the program's would end.
             answer = [_as_of_now(self._runs[run](*arguments)) for run, *arguments in calls]
         elif operation == KEEP:
-            self._kept.append(decode(bytes(request), REQUEST.size))  # arrays read from bytes are read-only
+            self._kept.append(bytes(request[REQUEST.size :]))  # arrays read from bytes are read-only
         else:
             if operation == RESTART:
                 self._runs.clear()

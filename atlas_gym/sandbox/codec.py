@@ -157,13 +157,14 @@ def _put_array(out: bytearray, value: np.ndarray) -> None:
     out += value.data if value.flags.c_contiguous and value.size else value.tobytes()
 
 
-def decode(data: bytes | bytearray, at: int = 0, kept: Sequence[Any] = ()) -> Any:
+def decode(data: bytes | bytearray, at: int = 0, kept: Sequence[bytes] = ()) -> Any:
     """The one value that begins at `at` and ends with the data; its arrays are views of the data.
 
     Args:
         data: The message. Arrays read from a bytearray can be written to.
         at: Where the value begins.
-        kept: What the `Kept` in it stand for, by number; none without it.
+        kept: The bytes of what the `Kept` in it stand for, by number; read anew each time, as lists can be
+            written into.
 
     Raises:
         Malformed: If the bytes are no value.
@@ -179,7 +180,7 @@ def decode(data: bytes | bytearray, at: int = 0, kept: Sequence[Any] = ()) -> An
     return value
 
 
-def _get(data: Any, at: int, depth: int, kept: Sequence[Any], parts: list[int]) -> tuple[Any, int]:
+def _get(data: Any, at: int, depth: int, kept: Sequence[bytes], parts: list[int]) -> tuple[Any, int]:
     """The value at a place and where it ends; `parts` counts those of the whole message."""
     kind = data[at]
     if kind == _FLOAT:
@@ -206,7 +207,7 @@ def _get(data: Any, at: int, depth: int, kept: Sequence[Any], parts: list[int]) 
         _check_parts(parts, 2 * count, depth)
         return _get_dict(count, data, at, depth + 1, kept, parts)
     if kind == _KEPT and count < len(kept):
-        return kept[count], at
+        return decode(kept[count]), at
     raise Malformed("it is of an unknown kind")
 
 
@@ -217,7 +218,7 @@ def _check_parts(parts: list[int], more: int, depth: int) -> None:
 
 
 def _get_sequence(
-    kind: int, count: int, data: Any, at: int, depth: int, kept: Sequence[Any], parts: list[int]
+    kind: int, count: int, data: Any, at: int, depth: int, kept: Sequence[bytes], parts: list[int]
 ) -> tuple[Any, int]:
     found = []
     for _ in range(count):
@@ -227,7 +228,7 @@ def _get_sequence(
 
 
 def _get_dict(
-    count: int, data: Any, at: int, depth: int, kept: Sequence[Any], parts: list[int]
+    count: int, data: Any, at: int, depth: int, kept: Sequence[bytes], parts: list[int]
 ) -> tuple[dict[str, Any], int]:
     found: dict[str, Any] = {}
     for _ in range(count):

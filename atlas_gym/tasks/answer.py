@@ -34,14 +34,20 @@ class Answer:
         """Unchecked: None, a truth value, number, text, bytes, array (read-only), or list, tuple or dictionary."""
 
     def array(
-        self, shape: Sequence[int] | int | None = None, dtype: Any = float, *, finite: bool = True
+        self,
+        shape: Sequence[int] | int | None = None,
+        dtype: Any = float,
+        *,
+        finite: bool = True,
+        empty: bool = False,
     ) -> np.ndarray:
-        """The answer as an array; lists of numbers count as arrays.
+        """The answer as a fresh array, which may be written into; lists of numbers count as arrays.
 
         Args:
             shape: Required shape, -1 where any length will do; None: any shape.
             dtype: Of the array returned. Floats are not taken for whole numbers.
             finite: Refuse NaN and infinity.
+            empty: Take one without numbers also where the shape does not ask for it, though a sum over it is 0.
         """
         value = self.value
         if type(value) is not np.ndarray:
@@ -59,11 +65,11 @@ class Answer:
             ):
                 told = f"shape {tuple(map(int, wanted))}"  # numpy's integers would show as such
                 self.refuse(f"an array of shape {value.shape}", told.replace("-1", "any"))
+        if value.size == 0 and not empty and (shape is None or 0 not in wanted):
+            self.refuse("an array without numbers", "at least one")
         if finite and value.dtype.kind == "f" and not np.logical_and.reduce(np.isfinite(value), axis=None):
             self.refuse("an array with NaN or infinity in it", "finite numbers")
-        return (
-            value if dtype is float and value.dtype is _FLOAT64 else self._converted(value, np.dtype(dtype))
-        )
+        return value.copy() if dtype is float and value.dtype is _FLOAT64 else self._converted(value, dtype)
 
     def number(self, low: float = -math.inf, high: float = math.inf) -> float:
         """The answer as a finite float from `low` to `high`; an array of one number counts, a truth value does not."""
@@ -94,13 +100,16 @@ class Answer:
             self.refuse(f"a text of {len(self.value)} characters", f"at most {most}")
         return sanitise(self.value, most)
 
-    def parts(self, count: int | None = None) -> "list[Answer]":
-        """The parts of a list or tuple, of so many unless `count` is None, each to be looked at in turn."""
+    def parts(self, count: int | None = None, *, empty: bool = False) -> "list[Answer]":
+        """The parts of a list or tuple, each to be looked at in turn: so many, or with None any number, none only
+        if `empty`."""
         wanted = "a list" if count is None else f"{count} values"
         if type(self.value) is not tuple and type(self.value) is not list:
             self.refuse(self._kind(), wanted)
         if count is not None and len(self.value) != count:
             self.refuse(f"{len(self.value)} values", wanted)
+        if not self.value and count is None and not empty:
+            self.refuse("an empty list", "at least one value")
         return [Answer(f"{self._name} (value {k})", part) for k, part in enumerate(self.value, start=1)]
 
     def entry(self, name: str) -> "Answer":
@@ -119,11 +128,12 @@ class Answer:
         value = self.value
         return value.reshape(()).item() if type(value) is np.ndarray and value.size == 1 else value
 
-    def _converted(self, value: np.ndarray, wanted: np.dtype) -> np.ndarray:
+    def _converted(self, value: np.ndarray, dtype: Any) -> np.ndarray:
+        wanted = np.dtype(dtype)
         if _RANK[value.dtype.kind] > _RANK.get(wanted.kind, -1):
             self.refuse(f"an array of {value.dtype}", f"an array of {wanted}")
         with np.errstate(over="ignore"):
-            converted = value.astype(wanted, copy=False)
+            converted = value.astype(wanted)
         if wanted.kind in "iu":
             fits = np.array_equal(converted, value)
         else:

@@ -185,7 +185,7 @@ class OnlineBinPacking(ProgramTask, id="ATLAS-BinPacking-v0"):
                 (run, (item, packing.room[fitting]))
                 for run, item, packing, fitting in zip(runs, arrivals, packings, places, strict=True)
             ]
-            answers = calls.ask_all(questions)
+            answers = calls.ask_all(questions, all_visible=True)  # sequences tell nothing of each other
             for packing, item, fitting, answer in zip(packings, arrivals, places, answers, strict=True):
                 packing.put(item, int(fitting[answer.array(len(fitting)).argmax()]))
         return [self._judgement(sizes, p) for sizes, p in zip(instances, packings, strict=True)]

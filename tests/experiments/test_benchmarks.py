@@ -50,7 +50,7 @@ def test_every_call_that_is_counted_is_made():
     asked = []
 
     class Counting:
-        def batch(self, many):
+        def batch(self, many, all_visible):
             asked.extend(many)
             return [Answer("answer", 1.5) for _ in many]
 

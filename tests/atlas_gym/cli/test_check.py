@@ -39,7 +39,40 @@ def verdicts(task, evaluator):
 def test_a_sound_task_is_ok_in_every_respect(evaluator):
     found = verdicts(Sound(), evaluator)
     assert {verdict for entries in found.values() for verdict, _ in entries} == {"ok"}
-    assert list(found) == ["seeds", "start", "better", "repeated", "nonsense", "speed", "head-room"]
+    assert list(found) == [
+        "seeds",
+        "start",
+        "better",
+        "repeated",
+        "nonsense",
+        "look-ahead",
+        "speed",
+        "head-room",
+    ]
+
+
+@pytest.mark.parametrize("visible", [True, False])
+@pytest.mark.parametrize("given", ["a number", "a list", "an array"])
+def test_who_looks_at_the_next_call_is_found_where_that_wins(given, visible, evaluator):
+    class Forecast(Sound):
+        """now: an index. seen: what has been seen. Returns what is next."""
+
+        start = "def half(now, seen):\n    return 0.5\n"
+
+        def instances(self, rng):
+            return [rng.random(9)]
+
+        def score(self, program, instance):
+            forms = {"a number": lambda k: float(instance[k]), "a list": lambda k: instance[: k + 1].tolist()}
+            given_at = forms.get(given, lambda k: instance[: k + 1])
+            answers = program.batch([(k, given_at(k)) for k in range(8)], all_visible=visible)
+            return -sum(
+                abs(answer.number() - value) for answer, value in zip(answers, instance[1:], strict=True)
+            )
+
+    (verdict, text) = verdicts(Forecast(), evaluator)["look-ahead"][0]
+    assert verdict == ("wrong" if visible else "ok")
+    assert ("no `all_visible`" in text) == visible
 
 
 def test_instances_from_elsewhere_than_the_seed_are_wrong(evaluator):

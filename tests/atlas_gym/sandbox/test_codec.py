@@ -182,11 +182,13 @@ def test_the_greatest_depth_and_number_of_parts_are_accepted():
 
 
 def test_kept_values_stand_for_what_was_sent_before():
-    kept = [np.arange(3), "a"]
+    kept = [bytes(encode(value)) for value in (np.arange(3), "a", [1])]
     assert decode(encode((Kept(1), [Kept(0)])), kept=kept)[0] == "a"
-    assert decode(encode([Kept(0)]), kept=kept)[0] is kept[0]
+    assert decode(encode([Kept(0)]), kept=kept)[0].tolist() == [0, 1, 2]
+    decode(encode(Kept(2)), kept=kept).append(2)
+    assert decode(encode(Kept(2)), kept=kept) == [1]
     with pytest.raises(Malformed):
-        decode(encode(Kept(2)), kept=kept)
+        decode(encode(Kept(3)), kept=kept)
 
 
 def test_arrays_can_be_written_to_where_the_message_can():

@@ -113,6 +113,29 @@ def test_parts_are_answers_in_turn():
         second.number()
 
 
+@pytest.mark.parametrize("value", [np.arange(3.0), np.arange(3), [0.0, 1.0, 2.0], (0, 1, 2)], ids=repr)
+@pytest.mark.parametrize("dtype", [float, np.float32])
+def test_an_array_is_the_authors_own(value, dtype):
+    if isinstance(value, np.ndarray):
+        value.flags.writeable = False
+    answer = Answer("rank", value)
+    answer.array(3, dtype)[:] = 7
+    assert answer.array((-1,), dtype).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("value", "method", "arguments"),
+    [
+        ([], "array", ()), ([], "array", (-1,)), (np.empty((0, 2)), "array", ((-1, 2),)),
+        (np.empty((2, 0)), "array", ((2, -1),)), ([], "parts", ()), ((), "parts", ()),
+    ],
+)  # fmt: skip
+def test_nothing_is_an_answer_only_where_it_is_asked_for(value, method, arguments):
+    assert "at least one" in refused(value, method, *arguments)
+    assert len(getattr(Answer("rank", value), method)(*arguments, empty=True)) == len(value)
+    assert len(Answer("rank", []).array(0)) == 0
+
+
 def test_entries_of_a_dictionary_are_answers():
     assert Answer("fit", {"y": [1.0]}).entry("y").array(1)[0] == 1.0
     assert (

@@ -6,10 +6,23 @@ import math
 import pytest
 
 import atlas_gym
-from atlas_gym.evaluation import ConfinedEvaluator, Status
+from atlas_gym.evaluation import ConfinedEvaluator, EvaluatorError, EvaluatorPool, Status
 from tests.atlas_gym.tasks.examples import SUM, Remember, Threefold, triple
 
 START = "def double(x):\n    return 2 * x\n"
+
+
+TASK = """
+import numpy as np
+import atlas_gym
+
+class Mine(atlas_gym.ProgramTask):
+    "x: a number."
+    start = "def double(x): return x"
+    def instances(self, rng): return [1]
+    def score(self, program, instance):
+        {mistake}
+"""
 
 
 def _factor():
@@ -40,6 +53,32 @@ def test_an_authors_mistake_is_the_authors_and_no_status(evaluator):
     with pytest.raises(ValueError, match="instances gives none"):
         evaluator.evaluate(START, Empty())
     assert evaluator.evaluate(START, Threefold()).ok
+
+
+@pytest.mark.parametrize("place", ["", "lib/python3/site-packages/installed"])
+@pytest.mark.parametrize(
+    "mistake",
+    ["1 / 0", "raise ValueError('a\\nb')", "raise KeyboardInterrupt", "np.linalg.inv(np.zeros((2, 2)))"],
+)
+def test_in_a_pool_it_is_one_line_with_its_place(mistake, place, tmp_path):
+    (folder := tmp_path / place).mkdir(parents=True, exist_ok=True)
+    (folder / "my_task.py").write_text(TASK.format(mistake=mistake))
+    task = atlas_gym.make_task(f"{folder / 'my_task.py'}:Mine")
+    with EvaluatorPool(workers=1) as pool, pytest.raises(EvaluatorError) as raised:
+        pool.evaluate(START, task)
+    assert f"in my_task.py, line 10, {mistake}:" in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_what_is_kept_is_the_same_for_every_run(evaluator):
+    class Sharing(Remember):
+        def score_all(self, calls, instances):
+            kept = calls.keep({"a": [1.0, 2.0]})
+            runs = [calls.start() for _ in instances]
+            return [0.0 for run in runs if run(kept, 0).number() == 2.0]
+
+    greedy = "def remember(x, _):\n    x['a'].append(0)\n    return x.pop('a')[1]\n"
+    assert evaluator.evaluate(greedy, Sharing()).ok
 
 
 @pytest.mark.parametrize(
