@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from atlas_gym.arguments import flush_or_drop
+from atlas_gym.text import clean
 
 _BASE, _RUN = "atlas_gym.cli.main", "atlas_gym.experiments.cli.run"
 COMMANDS = {
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         enough = isinstance(error, BrokenPipeError)  # whoever reads the output has read enough
         if not enough:  # a place that cannot be written to, a full disk: the message names it
-            print(f"Error: {error}", file=sys.stderr)
+            print(f"Error: {clean(str(error), 5000)}", file=sys.stderr)
         flush_or_drop()
         return 0 if enough else 1
 

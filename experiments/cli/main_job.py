@@ -22,6 +22,7 @@ from atlas_gym.experiments.loggers.console import LiveView
 from atlas_gym.experiments.loggers.wandb import WandbObserver
 from atlas_gym.experiments.report.data import read_run
 from atlas_gym.experiments.report.page import write_report
+from atlas_gym.text import clean
 from atlas_gym.trainers.dpo.launch import LaunchError
 from atlas_gym.trainers.loop.atlas import AtlasRun
 from atlas_gym.trainers.loop.beginning import require_beginning
@@ -57,7 +58,9 @@ def begin(config: RunConfig, folder: Path) -> int:
 
 
 def _say_error(console: Console, error: object) -> None:
-    console.print(f"[bold red]Error:[/bold red] {escape(str(error))}", highlight=False, soft_wrap=True)
+    console.print(
+        f"[bold red]Error:[/bold red] {escape(clean(str(error), 5000))}", highlight=False, soft_wrap=True
+    )
 
 
 def _run(config: RunConfig, folder: Path, console: Console) -> int:

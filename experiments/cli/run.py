@@ -14,6 +14,7 @@ from typing import Any
 
 from atlas_gym.experiments.cli.options import read_arguments
 from atlas_gym.experiments.shipped import find
+from atlas_gym.text import clean
 from atlas_gym.trainers.loop.config import RunConfig, as_yaml, load_config, refused_changes
 from atlas_gym.trainers.store.plain import SettingsError, flatten
 
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Tasks(config)  # refuses what the environment does not know, before anything is written
         _require_own_folder(flags, config, folder)
     except SettingsError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        print(f"Error: {clean(str(error), 5000)}", file=sys.stderr)
         return EXIT_USAGE
     from atlas_gym.experiments.cli.main_job import begin
 

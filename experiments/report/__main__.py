@@ -8,6 +8,7 @@ from pathlib import Path
 
 from atlas_gym.arguments import Parser
 from atlas_gym.experiments.report.page import write_report
+from atlas_gym.text import clean
 from atlas_gym.trainers.store.store import StoreError
 
 
@@ -24,7 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         page = write_report(options.runs, options.output)
     except StoreError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        print(f"Error: {clean(str(error), 5000)}", file=sys.stderr)
         return 1
     print(f"{page} ({page.stat().st_size / 2**20:.1f} MiB)")
     return 0

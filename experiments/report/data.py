@@ -149,7 +149,7 @@ def intelligible(problem: str) -> Iterator[None]:
     try:
         yield
     except (
-        ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, sqlite3.Error,
+        ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError, sqlite3.Error,
     ) as error:  # fmt: skip
         said = " ".join(str(error).split())[:200]
         raise StoreError(f"{problem} ({type(error).__name__}: {said})") from error

@@ -10,6 +10,7 @@ from atlas_gym.trainers.store.rows import (
     CANDIDATE_COLUMNS,
     PAIR_FIELDS,
     candidate_from_row,
+    damaged,
     from_json,
     mapping,
 )
@@ -124,11 +125,14 @@ class StoreQueries:
 
     def start(self, island: int = 0) -> Candidate:
         """The starting program of an island's instance."""
-        return next(self.candidates("c.round = 0 AND c.island = ?", (island % self.instances,)))
+        for record in self.candidates("c.round = 0 AND c.island = ?", (island % self.instances,)):
+            return record
+        raise damaged("nothing", f"the start of island {island}")
 
     def ends(self) -> list[tuple[Candidate, Candidate]]:
         """The starting and the best program of each instance; none before a program has run."""
-        bests = [best for number in range(self.instances) for best in self.best_candidates(1, number)]
+        most = min(self.instances, self.count("candidates"))  # whatever a stranger's store claims
+        bests = [best for number in range(most) for best in self.best_candidates(1, number)]
         return [(self.start(island=best.island), best) for best in bests]
 
     def best_scores(self, first: int, last: int) -> dict[int, float]:

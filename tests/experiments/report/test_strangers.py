@@ -143,3 +143,36 @@ def test_the_page_of_several_runs_follows_no_link(folder, tmp_path, capsys):
     (tmp_path / "report").symlink_to(tmp_path / "elsewhere")
     assert main([str(folder), str(folder)]) == 1
     assert "is a link to" in capsys.readouterr().err
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("number", [300_000_000, 2**62, -(2**62), 0])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE candidates SET round = ?",
+        "UPDATE candidates SET island = ?",
+        "UPDATE OR IGNORE rounds SET round = ?",
+        "UPDATE OR IGNORE phases SET round = ?",
+        "INSERT OR REPLACE INTO meta VALUES ('instances', ?)",
+    ],
+)
+def test_numbers_are_claims(folder, statement, number, capsys):
+    with sqlite3.connect(folder / "run.sqlite") as db:
+        db.execute(statement, (number,))
+    if main([str(folder)]):
+        assert capsys.readouterr().err.startswith("Error: ")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE VIEW 'a\x1b[2Jb' AS SELECT 1",
+        "CREATE TABLE 'a\x1b[2Jb' (y, x AS (1))",
+        "UPDATE candidates SET origin = x'00', status = 'a\x1b[2Jb'",
+        "UPDATE rounds SET summary = 'a\x1b[2Jb'",
+    ],
+)
+def test_no_escape_sequence_reaches_the_terminal(folder, statement, capsys):
+    change(folder, statement)
+    assert "\x1b" not in said(folder, capsys)
