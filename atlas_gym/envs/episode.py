@@ -101,13 +101,15 @@ class Episode:
     def info(self) -> dict[str, Any]:
         """The same keys at every reset and step, free of wall-clock times; None where there is no value.
 
-        `status` is one of `Status`, the scores are None unless it is ok, and `metrics` are the task's.
+        `status` is one of `Status`, the scores are None unless it is ok, and `metrics` are the task's. `record` says
+        whether the score is above 0, which is the best known or perfect.
         """
         metrics = dict(self.last.metrics) if self.last is not None and self.last.ok else {}
         return {
             "status": str(self.last.status) if self.last is not None else None,
             "score": self.last.score if self.last is not None else None,
             "normalized_score": metrics.get("normalized_score"),
+            "record": self.last is not None and self.last.score is not None and self.last.score > 0.0,
             "metrics": {name: metrics.get(name) for name in self.task.metric_names},
             "feedback": self.feedback(),
             "incumbent": self.incumbent,

@@ -36,6 +36,18 @@ BUILT_IN = {
     "ATLAS-BinPacking-v0": "atlas_gym.tasks.bin_packing:OnlineBinPacking",
     "ATLAS-TSP-v0": "atlas_gym.tasks.tours:TravellingSalesman",
     "ATLAS-CirclePacking-v0": "atlas_gym.tasks.circle_packing:CirclePacking",
+    "ATLAS-Construct-CirclesRectangle-v0": "atlas_gym.tasks.constructions.circles_rectangle:CirclesRectangle",
+    "ATLAS-Construct-HeilbronnTriangle-v0": "atlas_gym.tasks.constructions.heilbronn_triangle:HeilbronnTriangle",
+    "ATLAS-Construct-HeilbronnConvex-v0": "atlas_gym.tasks.constructions.heilbronn_convex:HeilbronnConvex",
+    "ATLAS-Construct-DistanceRatio-v0": "atlas_gym.tasks.constructions.distance_ratio:DistanceRatio",
+    "ATLAS-Construct-Kissing-v0": "atlas_gym.tasks.constructions.kissing:Kissing",
+    "ATLAS-Construct-Autocorrelation1-v0": "atlas_gym.tasks.constructions.autocorrelation_first:FirstAutocorrelation",
+    "ATLAS-Construct-Autocorrelation2-v0": "atlas_gym.tasks.constructions.autocorrelation_second:SecondAutocorrelation",
+    "ATLAS-Construct-Autocorrelation3-v0": "atlas_gym.tasks.constructions.autocorrelation_third:ThirdAutocorrelation",
+    "ATLAS-Construct-MinimumOverlap-v0": "atlas_gym.tasks.constructions.minimum_overlap:MinimumOverlap",
+    "ATLAS-Construct-SumsDifferences-v0": "atlas_gym.tasks.constructions.sums_differences:SumsDifferences",
+    "ATLAS-Construct-Hadamard-v0": "atlas_gym.tasks.constructions.hadamard:Hadamard",
+    "ATLAS-Construct-Hexagons-v0": "atlas_gym.tasks.constructions.hexagons:Hexagons",
 }
 """The tasks of this package: `module:Class` by id."""
 _FOLDERS = "atlas_gym.tasks.openevolve"  # imported at first use, as all tasks: they import this module

@@ -1,0 +1,1 @@
+"""Open problems of constructive mathematics, one file each, judged without any tolerance."""

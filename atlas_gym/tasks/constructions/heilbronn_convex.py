@@ -1,0 +1,114 @@
+"""ATLAS-Construct-HeilbronnConvex-v0: points in a convex region, no three of them nearly on a line."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from atlas_gym.tasks.answer import Answer
+from atlas_gym.tasks.constructions.construction import Construction
+from atlas_gym.tasks.constructions.exact import whole
+from atlas_gym.tasks.constructions.heilbronn_triangle import draw_points, smallest_triangle
+from atlas_gym.tasks.given_programs import load_experts
+
+
+def two_rings(n):
+    """Two rings of points"""
+    outer = 9
+    inner = 0.45
+    first = 2 * np.pi * np.arange(outer) / outer
+    second = 2 * np.pi * (np.arange(n - outer) + 0.3) / max(1, n - outer)
+    ring = np.column_stack([np.cos(first), np.sin(first)])
+    return np.concatenate([ring, inner * np.column_stack([np.cos(second), np.sin(second)])])[:n]
+
+
+class HeilbronnConvex(Construction, id="ATLAS-Construct-HeilbronnConvex-v0"):
+    """
+    ## Description
+    A program places n points in the plane; the smallest triangle that any three of them form is to be as large a share
+    of their convex hull as it can be. Problem B.10 of AlphaEvolve (Novikov et al., 14 May 2025).
+
+    >>> import atlas_gym
+    >>> atlas_gym.make_task("ATLAS-Construct-HeilbronnConvex-v0", preset="points_14").best_known
+    0.0278355805
+
+    ## Action Space
+    `Source(65536)`: the text of a Python module that defines `place(n)`.
+
+    | Argument | Content                      |
+    |----------|------------------------------|
+    | `n`      | number of points             |
+    | returns  | array (n, 2), points, floats |
+
+    ## Rewards
+    The smallest area over that of the convex hull, over the best known, minus 1: 0 equals it, above 0 is a record. All
+    areas are rational numbers, without tolerance. −1 counts as useless (three points on a line), a program that fails
+    gets −2.
+
+    Best known for 13: 0.030936889034895654 (AlphaEvolve, 14 May 2025); for 14: 0.0278355715 (AlphaEvolve),
+    0.0278355805 (EinsteinArena, 1 April 2026).
+
+    ## Starting State
+    Nothing is drawn: one problem for all seeds, and no held-out ones.
+
+    ## Arguments
+
+    | Keyword      | Default         | Meaning                                             |
+    |--------------|-----------------|-----------------------------------------------------|
+    | `preset`     | `"default"`     | `default`, `points_14`                              |
+    | `n`          | 13              | number of points                                    |
+    | `best_known` | 0.0309368890349 | value that is worth 0; to be given with another `n` |
+    | `limits`     | 60 s            | wall-clock and CPU time, else as ever               |
+    | `start`      | `"named"`       | program shown first                                 |
+    """
+
+    function = "place"
+    start = two_rings
+    experts = load_experts("atlas_gym.tasks.constructions.experts", "heilbronn_convex_slsqp")
+    presets = {"default": {}, "points_14": {"n": 14, "best_known": 0.0278355805}}
+    source = "AlphaEvolve, 14 May 2025; for 14 EinsteinArena, 1 April 2026"
+
+    n: int = 13
+    """Points, 3 to 60."""
+    best_known: float = 0.0309368890349
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 3 <= self.n <= 60:
+            raise ValueError("n must be 3 to 60")
+
+    def arguments(self) -> tuple[int, ...]:
+        return (self.n,)
+
+    def judged(self, answer: Answer) -> tuple[Fraction, str, dict[str, np.ndarray]]:
+        """The smallest area over the hull's."""
+        points = answer.array((self.n, 2))
+        exact = whole(points)
+        hull = twice_hull_area(exact)
+        if hull == 0:
+            answer.refuse("points on one line", "points whose convex hull has an area")
+        area, triple = smallest_triangle(exact)
+        told = f"The smallest triangle, of points {triple}, has {float(Fraction(area, hull)):.10f} of the hull's area."
+        return Fraction(area, hull), told, {"points": points, "smallest": np.array(triple)}
+
+    def draw(self, axes: Any, traces: Mapping[str, np.ndarray]) -> None:
+        """The points and their smallest triangle."""
+        draw_points(axes, traces)
+
+
+def twice_hull_area(points: np.ndarray) -> int:
+    """Twice the area of the convex hull of points with integer coordinates, (n, 2) (Andrew's chains, 1979)."""
+    ordered, twice = sorted(map(tuple, points.tolist())), 0
+    for row in (ordered, ordered[::-1]):
+        chain: list[tuple[int, int]] = []
+        for x, y in row:
+            while len(chain) > 1:
+                (a, b), (c, d) = chain[-2:]
+                if (c - a) * (y - b) - (x - a) * (d - b) > 0:
+                    break
+                del chain[-1]
+            chain.append((x, y))
+        twice += sum(a * d - c * b for (a, b), (c, d) in pairwise(chain))
+    return twice
