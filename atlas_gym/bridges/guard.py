@@ -5,6 +5,7 @@ limited by the server itself (see `serve`).
 """
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import partial
@@ -13,6 +14,11 @@ from typing import Any, ClassVar
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+_AHEAD = 16
+"""Messages of a client that may wait for the one before them."""
+_LEFT: Message = {"type": "websocket.disconnect", "code": 1001}
+_log = logging.getLogger(__name__)
+
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
@@ -52,7 +58,7 @@ class Guard:
 
     async def _pass(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self.app(scope, partial(self._asked, receive, send), send)
+            await self._converse(scope, partial(self._asked, receive, send), send)
             return
         try:
             async with asyncio.timeout(self.body_s):
@@ -71,6 +77,30 @@ class Guard:
             return pending.pop() if pending else await receive()
 
         await self.app(scope, replay, send)
+
+    async def _converse(self, scope: Message, receive: Receive, send: Send) -> None:
+        """A socket's session, which is broken off where it is once its client leaves or asks far ahead."""
+        waiting: asyncio.Queue[Message] = asyncio.Queue()
+        session = asyncio.ensure_future(self.app(scope, waiting.get, send))
+
+        async def listen() -> None:
+            try:
+                while waiting.qsize() < _AHEAD and (message := await receive())["type"] != _LEFT["type"]:
+                    waiting.put_nowait(message)
+                waiting.put_nowait(_LEFT)
+                await asyncio.wait([session], timeout=0.1)
+            finally:
+                session.cancel()
+
+        listening = asyncio.create_task(listen())
+        try:
+            await session
+        except asyncio.CancelledError:
+            if not listening.done():  # the server stops
+                raise
+            _log.warning("a client has left: its session is closed, and what it still waited for")
+        finally:
+            listening.cancel()
 
     async def _asked(self, receive: Receive, send: Send) -> Message:
         """A socket's next message; its end if none comes."""

@@ -4,6 +4,7 @@ Every session is an episode of its own; all sessions share one pool, so a progra
 its time limit. Programs run confined; the server holds the hidden state and never runs them.
 """
 
+import asyncio
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -83,11 +84,16 @@ class ServedEnvironment(server.Environment):
 
     def step(self, action: Any, timeout_s: float | None = None, **options: Any) -> Any:
         """Evaluate a program; the time limit is the environment's, whatever the client would like."""
-        if self._episode is None or self._episode.over:
+        return asyncio.run(self.step_async(action))
+
+    async def step_async(self, action: Any, timeout_s: float | None = None, **options: Any) -> Any:
+        """The same; cancelled, it takes a program that still waits out of the queue."""
+        episode = self._episode
+        if episode is None or episode.over:
             raise NoEpisode("the episode is over or has not begun: reset first")
-        evaluation = self._pool.evaluate(action.program, self._episode.task)
+        evaluation = await asyncio.wrap_future(self._pool.submit(action.program, episode.task))
         self._state.step_count += 1
-        return _observation(self._episode, self._episode.record(action.program, evaluation))
+        return _observation(episode, episode.record(action.program, evaluation))
 
     @property
     def state(self) -> Any:
@@ -157,6 +163,7 @@ def serve(settings: ServerSettings, host: str, port: int) -> None:
             log_level="warning",
             ws_max_size=settings.max_bytes,
             ws_max_queue=4,
+            timeout_graceful_shutdown=5,  # seconds
         )
         try:
             Server(config).run()

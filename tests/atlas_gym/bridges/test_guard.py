@@ -121,3 +121,29 @@ def test_of_those_with_the_token_only_so_many_are_let_in_at_a_time():
 
     asyncio.run(meet())
     assert [status for status in statuses if status] == [401, 503]
+
+
+@pytest.mark.parametrize("messages", [1, 1000], ids=["leaves", "asks far ahead"])
+def test_a_session_whose_client_leaves_is_broken_off_where_it_is(messages, caplog):
+    ended = []
+
+    async def busy(scope, receive, send):
+        try:
+            await receive()
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+
+    async def converse():
+        said = iter([{"type": "websocket.receive"}] * messages + [{"type": "websocket.disconnect"}])
+
+        async def receive():
+            return next(said)
+
+        await asyncio.wait_for(
+            Guard(busy, "secret", 10, 1)({"type": "websocket", "headers": HEADERS}, receive, None), 60
+        )
+
+    asyncio.run(converse())
+    assert ended
+    assert len(caplog.records) == 1

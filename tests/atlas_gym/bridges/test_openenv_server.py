@@ -1,5 +1,6 @@
 """The served environment as a client meets it: the command in a process of its own, OpenEnv's own client."""
 
+import json
 import os
 import subprocess
 import sys
@@ -131,3 +132,24 @@ def test_sessions_that_nobody_closed_end(monkeypatch):
             while not (free := opened()) and time.monotonic() < deadline:
                 time.sleep(0.1)  # OpenEnv looks every 5 s and tells nobody
             assert free
+
+
+def test_clients_that_leave_give_up_their_places_and_what_they_waited_for(url, capfd):
+    from websockets.sync.client import connect
+
+    def opened():
+        socket = connect(url.replace("http", "ws") + "/ws", additional_headers=headers)
+        socket.send('{"type": "reset", "data": {"seed": 0}}')
+        return socket, json.loads(socket.recv(60))["type"] != "error"
+
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    for socket, _ in [opened() for _ in range(21)]:
+        socket.send(json.dumps({"type": "step", "data": {"program": HANGING}}))
+        socket.socket.close()
+    began = time.monotonic()
+    while not (last := opened())[1]:
+        time.sleep(0.1)
+    last[0].send(json.dumps({"type": "step", "data": {"program": GOOD}}))
+    assert '"status":"ok"' in last[0].recv(120)
+    assert time.monotonic() - began < 60  # programs that hang would take minutes
+    assert "Traceback" not in capfd.readouterr().err
