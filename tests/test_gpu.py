@@ -40,8 +40,8 @@ def test_log_probabilities_and_divergences(policies):
     found = []
     for policy in policies:
         branches = [encode_branch(policy.tokenizer, pair.prompt, pair.chosen) for pair in PAIRS]
-        with torch.no_grad():
-            log_probs = log_likelihoods(policy.model, branches, policy.device)
+        with policy.using(POLICY) as model:
+            log_probs = log_likelihoods(model, branches)
         items = [(pair.prompt, pair.chosen) for pair in PAIRS]
         kl = Divergence(policy, REFERENCE, items).of([POLICY])[POLICY]
         found.append([*log_probs, *kl.per_item])

@@ -6,20 +6,20 @@ adapter (B = 0) *is* the base model, bit for bit; the reference of the first pha
 
 Three ways to use it:
 
-- `policy.model` with `policy.using(name)`: forward passes with the adapter of that name, unmerged
+- `with policy.using(name) as model`: forward passes with the adapter of that name, unmerged
   (log-probabilities, KL).
 - `with policy.merged(name) as model`: a plain Hugging Face model with the adapter folded in, for
   generation. Afterwards the base weights are restored to the last bit: undoing the merge by
   subtraction would not do, as in bfloat16 (W + Δ) − Δ ≠ W, so originals are kept in main memory meanwhile. An
   unmerged adapter costs generation a factor of two and more.
-- training, by TRL's `DPOTrainer` on `policy.model`. TRL insists on the name "default" for the adapter it
-  trains, which is why `POLICY` is that string.
+- `with policy.learning() as learner`: training of `POLICY`. Forward and backward passes see it rounded to the dtype
+  that the base computes in, the optimiser sees float32.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -30,7 +30,7 @@ from peft.tuners.lora import LoraLayer
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from atlas_gym.agents.models.adapters import AdapterError, digest, read_adapter, write_adapter
-from atlas_gym.agents.models.layers import fitting_dtype, make_lean, recompute_norms
+from atlas_gym.agents.models.layers import Held, LeanLinear, fitting_dtype, make_lean
 from atlas_gym.agents.models.loading import load_model
 from atlas_gym.agents.models.settings import LoraSettings
 from atlas_gym.agents.models.tree_attention import use_tree_attention
@@ -63,7 +63,6 @@ class Policy:
             warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
             self.model: PeftModel = get_peft_model(model, _peft(self.lora), adapter_name=POLICY)
         make_lean(self.model)
-        recompute_norms(self.model)
         self.model.eval()
         self._layers = {
             name: module for name, module in self.base.named_modules() if isinstance(module, LoraLayer)
@@ -120,6 +119,11 @@ class Policy:
         """SHA-256 of the adapter's tensors: equal adapters, and only they, have equal digests."""
         return digest(self.tensors(name))
 
+    def equal(self, one: str, other: str) -> bool:
+        """Whether two adapters are the same."""
+        pairs = zip(self.tensors(one).values(), self.tensors(other).values(), strict=True)
+        return all(torch.equal(*pair) for pair in pairs)
+
     def add(self, name: str, copy_of: str) -> None:
         """Add a frozen adapter as an exact copy of another."""
         with _seeded(0):  # PEFT draws first values, which the copy overwrites
@@ -137,9 +141,7 @@ class Policy:
     @torch.no_grad()
     def copy(self, source: str, target: str) -> None:
         """Make `target` an exact copy of `source`."""
-        sources = self.tensors(source)
-        for key, tensor in self.tensors(target).items():
-            tensor.copy_(sources[key])
+        torch._foreach_copy_(list(self.tensors(target).values()), list(self.tensors(source).values()))
 
     def reset(self, name: str, seed: int) -> None:
         """Make the adapter a fresh one, which is the base model: A random (by `seed`), B zero."""
@@ -170,14 +172,43 @@ class Policy:
 
     @contextmanager
     def using(self, name: str) -> Iterator[PeftModel]:
-        """The model with this adapter active, unmerged. Not for training: the adapter in use takes no
+        """The model with this adapter active, as it is now, unmerged. Not for training: the adapter in use takes no
         gradient."""
         self._require_unmerged(name)
-        self.model.set_adapter(name, inference_mode=True)
-        try:
+        with self._holding(name, self._rounded(name)):
             yield self.model
+
+    @contextmanager
+    def learning(self) -> Iterator[Learner]:
+        """The model with `POLICY` active, for training; within the block other adapters can be used in between."""
+        self._require_unmerged(POLICY)
+        learner = Learner(list(self.tensors(POLICY).values()), self._rounded(POLICY))
+        with self._holding(POLICY, learner.rounded):
+            yield learner
+
+    def _rounded(self, name: str) -> list[torch.Tensor]:
+        """The adapter's tensors in the base's dtype, in their order; its own where that is float32."""
+        return [tensor.detach().to(self.dtype) for tensor in self.tensors(name).values()]
+
+    @contextmanager
+    def _holding(self, name: str, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
+        layer: Any
+        before = [
+            (layer, layer._active_adapter, getattr(layer, "held", None)) for layer in self._layers.values()
+        ]
+        matrices = iter(tensors)
+        for layer in self._layers.values():
+            layer._active_adapter = [name]  # what PEFT goes by in layers of other kinds
+            down, up = next(matrices), next(matrices)
+            if isinstance(layer, LeanLinear):
+                layer.held = Held(down, up, layer.scaling[name])
+        try:
+            yield
         finally:
-            self.model.set_adapter(POLICY)
+            for layer, active, held in before:
+                layer._active_adapter = active
+                if isinstance(layer, LeanLinear):
+                    layer.held = held
 
     @contextmanager
     def merged(self, name: str) -> Iterator[PreTrainedModel]:
@@ -209,6 +240,31 @@ class Policy:
         self._require(name)
         if self._kept:
             raise RuntimeError("an adapter is merged for generation; leave `merged()` first")
+
+
+class Learner:
+    """The adapter that is trained: `parameters`, float32, for the optimiser, and `rounded`, what the layers compute
+    with, which takes the gradients of a pass."""
+
+    def __init__(self, parameters: list[torch.Tensor], rounded: list[torch.Tensor]) -> None:
+        self.parameters, self.rounded = parameters, rounded
+        for tensor in parameters:
+            tensor.grad = torch.zeros_like(tensor)
+        for tensor in rounded:
+            tensor.requires_grad_()
+
+    @torch.no_grad()
+    def collect(self) -> None:
+        """After a backward pass: add its gradients to those of the parameters."""
+        torch._foreach_add_([tensor.grad for tensor in self.parameters], [t.grad for t in self.rounded])
+        for tensor in self.rounded:
+            tensor.grad = None
+
+    @torch.no_grad()
+    def renew(self) -> None:
+        """After a step of the optimiser: round anew, and forget the gradients."""
+        torch._foreach_copy_(self.rounded, self.parameters)
+        torch._foreach_zero_([tensor.grad for tensor in self.parameters])
 
 
 @contextmanager

@@ -1,25 +1,29 @@
-"""A DPO phase of 64 same-prompt pairs with the embedded model: our packed trainer against TRL's own.
+"""A DPO phase of 64 same-prompt pairs with the embedded model: ours against TRL's trainer.
 
     OMP_NUM_THREADS=1 python -m atlas_gym.experiments.benchmarks.phase
     python -m atlas_gym.experiments.benchmarks.phase --device cuda
 
 Every contender trains in a process of its own on the same pairs in the same batches from the same weights, and reports
-seconds (reference included, loading excluded), peak memory and its losses: ours, one sequence per prompt; TRL's
-`DPOTrainer` with its own collation; the same with activation checkpointing, TRL's default. That all train the same is
-shown by the largest difference of their losses (in float32: in bfloat16 other shapes round differently). Then what Eq.
-3 of the checkpoints takes. Completions are lines of the prompts' own programs and broken ones: no model is asked.
+seconds (reference included, loading excluded), peak memory and its losses: ours, as it lays out sequences on the device
+(`trainers.dpo.packed`); ours on padded rows; TRL's `DPOTrainer` on padded rows; the same with activation checkpointing,
+TRL's default. That all train the same is shown by the largest difference of their losses (in float32: in bfloat16 other
+shapes round differently). Then what Eq. 3 of the checkpoints takes. Completions are lines of the prompts' own programs
+and broken ones: no model is asked.
 """
 
 import argparse
 import multiprocessing
 import re
 import resource
+import tempfile
 import time
+import warnings
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
 import torch
+from datasets import Dataset
 from trl import DPOConfig, DPOTrainer
 
 from atlas_gym import make_task
@@ -27,10 +31,9 @@ from atlas_gym.agents.models.loading import resolve_model
 from atlas_gym.agents.models.policy import Policy
 from atlas_gym.trainers.data.pairs import PreferencePair
 from atlas_gym.trainers.dpo.settings import PhaseSettings
-from atlas_gym.trainers.dpo.train import TrainJob, train
-from atlas_gym.trainers.dpo.trainer import PackedDPOTrainer
+from atlas_gym.trainers.dpo.train import TrainJob, train, training_data
 
-CONTENDERS = ("ours, packed", "TRL", "TRL, checkpointed")
+CONTENDERS = ("ours", "ours, padded", "TRL", "TRL, checkpointed")
 GATE_ITEMS = 4  # completions along which Eq. 3 is taken
 
 
@@ -69,30 +72,62 @@ def contend(name: str, options: argparse.Namespace) -> dict[str, Any]:
     dtype, cuda = getattr(torch, options.dtype), options.device == "cuda"
     policy = Policy.load(resolve_model(options.model), dtype=dtype, device=options.device)
     pairs = tuple(make_pairs(options.prompts, options.pairs))
-    settings = PhaseSettings(activation_checkpointing="checkpointed" in name, batch_size=options.batch_size,
-                             epochs=1, target_kl=0.0, max_tokens=4096)  # fmt: skip
+    settings = PhaseSettings(batch_size=options.batch_size, epochs=1, target_kl=0.0, max_tokens=4096)
     items = tuple((pair.prompt, pair.chosen) for pair in pairs[:: options.pairs][:GATE_ITEMS])
-    kind: type[DPOTrainer] = PackedDPOTrainer if name == CONTENDERS[0] else StockDPOTrainer
-    began = time.process_time()
-    trained = train(policy, TrainJob(pairs, settings, 1, items, phase=1, seed=0), trainer_class=kind)
-    cpu = time.process_time() - began
+    job, kl = TrainJob(pairs, settings, 1, items, phase=1, seed=0), 0.0
+    began, began_cpu = time.perf_counter(), time.process_time()
+    if name.startswith("TRL"):
+        losses = [log["loss"] for log in stock(policy, job, activation_checkpointing="checkpointed" in name)]
+    else:
+        trained = train(policy, job, how="rows" if name == "ours, padded" else None)
+        losses, kl = [record.loss for record in trained.steps], trained.seconds["kl"]
+    seconds, cpu = time.perf_counter() - began, time.process_time() - began_cpu
     # Linux reports kilobytes.
     memory = (
         torch.cuda.max_memory_allocated()
         if cuda
         else 1e3 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     )
-    return {"seconds": trained.seconds["train"], "cpu": cpu, "memory": memory / 1e9, "kl": trained.seconds["kl"],
-            "losses": [record.loss for record in trained.steps]}  # fmt: skip
+    return {"seconds": seconds - kl, "cpu": cpu, "memory": memory / 1e9, "kl": kl, "losses": losses}
+
+
+def stock(policy: Policy, job: TrainJob, **changes: Any) -> list[dict[str, float]]:
+    """Do a job's training with TRL's trainer, against the policy as it is now; its log of every step.
+
+    Args:
+        policy: its adapter `POLICY` is trained.
+        job: its pairs and settings; K̂L is not measured.
+        **changes: to TRL's configuration.
+    """
+    settings = job.settings
+    data, order = training_data(policy.tokenizer, job)
+    columns = {
+        "prompt_ids": [data[i].chosen[0] for i in order],
+        "chosen_ids": [data[i].chosen[1] for i in order],
+        "rejected_ids": [data[i].rejected[1] for i in order],
+    }
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        # TRL 1.16 asks transformers for a property by its old name.
+        warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
+        options: dict[str, Any] = {
+            "output_dir": folder, "learning_rate": settings.learning_rate, "lr_scheduler_type": "constant",
+            "num_train_epochs": 1, "per_device_train_batch_size": settings.batch_size, "max_length": None,
+            "train_sampling_strategy": "sequential", "bf16": settings.bf16, "use_cpu": policy.device.type == "cpu",
+            "logging_steps": 1, "save_strategy": "no", "report_to": "none", "disable_tqdm": True,
+            "beta": settings.beta, "f_divergence_type": settings.divergence, "activation_checkpointing": False,
+            "loss_type": ["sigmoid", *(["sft"] if settings.supervised else [])],
+            "loss_weights": [1.0, settings.supervised] if settings.supervised else None,
+        }  # fmt: skip
+        trainer = StockDPOTrainer(
+            policy.model, args=DPOConfig(**options | changes), train_dataset=Dataset.from_dict(columns),
+            processing_class=policy.tokenizer,
+        )  # fmt: skip
+        trainer.train()
+    return [entry for entry in trainer.state.log_history if "loss" in entry]
 
 
 class StockDPOTrainer(DPOTrainer):
-    """TRL's trainer as it is, on data that is tokenised already. Its reference is the policy as it is when the trainer
-    is built."""
-
-    def __init__(self, model: Any, *, args: DPOConfig, reference_adapter: str, **kwargs: Any) -> None:
-        args.precompute_ref_log_probs = False
-        super().__init__(model, args=args, **kwargs)
+    """TRL's trainer as it is, on data that is tokenised already."""
 
     def _prepare_dataset(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
         return dataset

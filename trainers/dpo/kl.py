@@ -3,9 +3,8 @@
     K̂L(π) = mean over items of  (1/L_y) Σ_ℓ KL( π(·|x, y_<ℓ) ‖ π_ref(·|x, y_<ℓ) )
 
 along the completion y of each item, over the whole vocabulary, on completion tokens only. The direction is policy ‖
-reference. Items that begin alike are one packed sequence (`trainers.dpo.packed`), and the reference is computed once:
-one pass of the reference, and one of each policy at each look, over each tree. Several processes take trees in turn and
-add up.
+reference. Items share passes (`trainers.dpo.packed`), and the reference's are made once. Several processes take passes
+in turn and add up.
 """
 
 import math
@@ -20,24 +19,25 @@ from torch.nn.functional import kl_div
 from atlas_gym.agents.models.policy import Policy
 from atlas_gym.intervals import standard_error
 from atlas_gym.trainers.dpo.packed import (
-    Tree,
+    Layout,
+    Pass,
+    chunk,
     encode_branch,
+    layout,
     log_likelihoods,
+    logits,
+    mine,
     pack,
-    share,
-    to_device,
+    room,
     totals,
-    tree_logits,
 )
 
 Item = tuple[str, str]
 """(prompt, completion)."""
 
-_ROWS = 128
-"""Positions whose distributions over the vocabulary are held at once (float32: 25 MB each at 49k tokens)."""
-_KEPT = 1024
-"""Positions whose logits under the reference are kept for the next look (200 MB at 49k tokens); what is beyond is
-computed again."""
+_KEPT = {"trees": 1024, "rows": 16384}
+"""Places whose logits under the reference are kept for the next look (200 MB, on a GPU 3 GB, at 49k tokens); what is
+beyond is computed again."""
 
 
 @dataclass(frozen=True)
@@ -53,67 +53,75 @@ class KLEstimate:
 
 
 class Divergence:
-    """Eq. 3 along the same completions, again and again: the reference, which must stay as it is, is computed once,
-    and so is a policy that has not changed.
+    """Eq. 3 along the same completions, again and again, against a reference that stays as it is.
 
     Args:
         policy: its adapters.
         reference: the adapter that others are compared with.
         items: what they are compared along, at least one.
-        packed: False runs every item as a sequence of its own; same numbers, more work (for comparison).
+        how: they are laid out; as suits the device.
 
     Raises:
         ValueError: there are no items.
     """
 
-    def __init__(self, policy: Policy, reference: str, items: Sequence[Item], *, packed: bool = True) -> None:
+    def __init__(
+        self, policy: Policy, reference: str, items: Sequence[Item], how: Layout | None = None
+    ) -> None:
         if not items:
             raise ValueError("the divergence is an average over completions, and none were given")
+        how = how or layout(policy.device)
         branches = [encode_branch(policy.tokenizer, *item) for item in items]
-        self._policy, self._reference = policy, reference
-        self._packing = pack(branches) if packed else pack(branches, limit=0)
+        packing = pack(branches, how, room(policy.model, training=False))
+        self._policy, self._reference, self._places = policy, reference, packing.places
+        self._passes = [batch.to(policy.device) for batch in packing.passes]
         self._kept: dict[int, torch.Tensor] = {}
-        # The reference itself, which most phases begin with, has not moved.
-        self._known = {policy.digest(reference): KLEstimate(0.0, 0.0, (0.0,) * len(items))}
+        self._most = _KEPT[how]
 
     def of(self, adapters: Sequence[str]) -> dict[str, KLEstimate]:
         """Eq. 3 of each adapter."""
-        digests = {name: self._policy.digest(name) for name in adapters}
-        averages: dict[str, dict[tuple[int, int], float]] = {
-            name: {} for name, digest in digests.items() if digest not in self._known
-        }
-        for index in share(range(len(self._packing.trees))) if averages else ():
-            tree = to_device(self._packing.trees[index], self._policy.device)
-            reference = self._kept.get(index)
-            if reference is None:
-                reference = self._logits(self._reference, tree)
-                if sum(map(len, self._kept.values())) + len(reference) <= _KEPT:
-                    self._kept[index] = reference
-            for name, own in averages.items():
-                found = _branch_averages(self._logits(name, tree), reference, tree)
-                own |= {(index, branch): value for branch, value in enumerate(found)}
-        for name, own in averages.items():
-            values = totals([own.get(place, 0.0) for place in self._packing.places], self._policy.device)
-            error = float(standard_error(values)) if len(values) > 1 else 0.0
-            self._known[digests[name]] = KLEstimate(fmean(values), error, tuple(values))
-        return {name: self._known[digest] for name, digest in digests.items()}
+        if not adapters:
+            return {}
+        sizes = [len(batch.lengths) for batch in self._passes]
+        averages = torch.zeros(len(adapters), sum(sizes), device=self._policy.device)
+        with torch.inference_mode():
+            for index, batch in enumerate(self._passes):
+                if mine(index):
+                    here = slice(sum(sizes[:index]), sum(sizes[: index + 1]))
+                    reference = self._of_reference(index, batch)
+                    for row, name in zip(averages, adapters, strict=True):
+                        row[here] = _branch_averages(self._logits(name, batch), reference, batch)
+            found = totals(averages)[:, self._places].double().tolist()
+        return {name: _estimate(values) for name, values in zip(adapters, found, strict=True)}
 
-    def _logits(self, adapter: str, tree: Tree) -> torch.Tensor:
-        with self._policy.using(adapter) as model, torch.inference_mode():
-            return tree_logits(model, tree)
+    def _of_reference(self, index: int, batch: Pass) -> torch.Tensor:
+        if index in self._kept:
+            return self._kept[index]
+        reference = self._logits(self._reference, batch)
+        if sum(map(len, self._kept.values())) + len(reference) <= self._most:
+            self._kept[index] = reference
+        return reference
+
+    def _logits(self, adapter: str, batch: Pass) -> torch.Tensor:
+        with self._policy.using(adapter) as model:
+            return logits(model, batch)
 
 
-def _branch_averages(own: torch.Tensor, reference: torch.Tensor, tree: Tree) -> list[float]:
-    """Token averages of KL(own ‖ reference) of each branch of the tree, from logits (K, vocabulary)."""
-    parts = zip(own.split(_ROWS), reference.split(_ROWS), strict=True)
+def _estimate(values: Sequence[float]) -> KLEstimate:
+    error = float(standard_error(values)) if len(values) > 1 else 0.0
+    return KLEstimate(fmean(values), error, tuple(values))
+
+
+def _branch_averages(own: torch.Tensor, reference: torch.Tensor, batch: Pass) -> torch.Tensor:
+    """Token averages of KL(own ‖ reference) along each branch, from logits (K, vocabulary)."""
+    size = chunk(own.device)
+    parts = zip(own.split(size), reference.split(size), strict=True)
     divergences = [
         kl_div(q.log_softmax(-1), p.log_softmax(-1), reduction="none", log_target=True).sum(-1)
         for p, q in parts
     ]
-    per_token = torch.cat(divergences)[tree["rows"]]
-    counts = tree["owners"].bincount()
-    sums = per_token.new_zeros(len(counts)).index_add_(0, tree["owners"], per_token)
-    return (sums / counts).tolist()
+    sums = batch.per_branch(torch.cat(divergences)[batch.rows])
+    return sums / torch.tensor(batch.lengths, device=sums.device)
 
 
 def log_known_gain(
@@ -134,8 +142,8 @@ def log_known_gain(
     if not answers:
         return []
     branches = [encode_branch(policy.tokenizer, x, text) for x, known in answers.items() for text, _ in known]
-    with policy.using(adapter) as model, torch.inference_mode():
-        values = iter(log_likelihoods(model, branches, policy.device))
+    with policy.using(adapter) as model:
+        values = iter(log_likelihoods(model, branches))
     logs = [logsumexp([next(values) + math.log(gain) for _, gain in known]) for known in answers.values()]
     largest = [max(gain for _, gain in known) for known in answers.values()]
     return [float(value) * gain / fmean(largest) for value, gain in zip(logs, largest, strict=True)]

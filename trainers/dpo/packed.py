@@ -1,10 +1,15 @@
-"""Packing: completions of prompts that begin alike as one sequence, with every common beginning in it once.
+"""Packing: many completions in few passes of the model, as trees or as padded rows.
 
 Preference pairs of program edits share long prompts: 400 tokens of program, 10 of edit, eight edits per prompt, and the
-prompts for the edit sites of one parent are beginnings of one text. The stock collation runs the prompt through the
-model once per completion, twice per pair. Here a *tree* is one sequence, the trie of all prompts and completions
-(`agents.models.token_trie`), in which each token sees its own beginning (a block mask on top of the causal one) at its
-own position. Every token then has the hidden state it would have in a sequence of its own.
+prompts for the edit sites of one parent are beginnings of one text. There are two ways to lay them out (`pack`):
+
+- A *tree* is one sequence, the trie of all prompts and completions (`agents.models.token_trie`), in which each token
+  sees its own beginning (a block mask on top of the causal one) at its own position. Every token has the hidden state
+  that it would have in a sequence of its own, and each common beginning is computed once: on a CPU, whose time goes by
+  tokens, that is a tenth of the work. This is why trees are there.
+- *Padded rows* are the sequences one by one, sorted by length, so that a pass holds rows of nearly one length. A GPU
+  takes as long to start a pass over one small model as to compute 32 such rows, and its attention is fastest without a
+  mask: few passes, of few shapes, as large as its memory allows.
 
 Logits over a vocabulary of 49,000 are most of what a tree would hold in memory, several times over: as the model's own,
 in float32, as log-probabilities and as their gradient. So the model stops before its head, and the head is applied to a
@@ -21,13 +26,12 @@ own rule, for the model continued it like that; the completion alone, up to the 
 without an end-of-sequence token, since it is one line or one function of a program and the text goes on behind it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
-from accelerate.utils import extract_model_from_parallel
 from torch import distributed, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
@@ -37,9 +41,7 @@ from atlas_gym.agents.models.tokens import encode_completion, encode_prompt
 from atlas_gym.agents.models.tree_attention import tree_options
 
 T = TypeVar("T")
-
-Tree = dict[str, torch.Tensor]
-"""A packed sequence as the tensors a data loader can move between devices; see `pack_tree`."""
+Layout = Literal["trees", "rows"]
 
 Branch = tuple[Sequence[int], Sequence[int]]
 """Tokens of a prompt and of one of its completions."""
@@ -48,8 +50,11 @@ _LARGEST = 1536
 """Tokens of a tree at most: attention over a tree costs the square of it."""
 _SHARE = 0.25
 """What a branch has in common with another of its tree, at least, as a share of its own length."""
-_ROWS = 64
-"""Positions whose distributions over the vocabulary are held at once (float32: 13 MB each at 49k tokens)."""
+_LENGTHS = 64
+"""Padded rows are as long as a multiple of this, so that few shapes occur."""
+_TRAINING, _INFERENCE = 32, 8
+"""Numbers as wide as the hidden state that a token holds in each layer at most, in training (all layers at once: 25
+were measured, with adapters on all linear layers) and in inference (one layer's)."""
 _TRANSFORMED = (
     "final_logit_softcapping", "logit_scale", "output_multiplier", "lm_head_multiplier", "logits_scaling",
 )  # fmt: skip
@@ -61,185 +66,246 @@ def encode_branch(tokenizer: Any, prompt: str, completion: str) -> Branch:
     return encode_prompt(tokenizer, prompt), encode_completion(tokenizer, prompt, completion)
 
 
-def pack_tree(branches: Sequence[Branch]) -> Tree:
-    """One sequence out of prompts and completions, all non-empty token lists.
+@dataclass(frozen=True)
+class Pass:
+    """What goes through the model at once: B sequences of T tokens, with M completion tokens that are predicted from
+    K ≤ M distinct places. Tensors are as `to` puts them."""
 
-    With N distinct beginnings, and M completion tokens that are predicted from K ≤ M distinct positions:
+    inputs: dict[str, torch.Tensor]
+    """Arguments of the model: ``input_ids`` (B, T); for a tree also ``position_ids`` (1, T) and ``attention_mask``
+    (1, 1, T, T), True where a token (row) sees another."""
+    places: torch.Tensor
+    """(K,) where logits are needed, ascending, of B · T."""
+    rows: torch.Tensor
+    """(M,) for each completion token, which of these K predicts it, ascending."""
+    targets: torch.Tensor
+    """(M,) its id."""
+    owners: torch.Tensor
+    """(M,) which branch it belongs to, of `lengths`."""
+    main: torch.Tensor
+    """(K,) one of the tokens that each place predicts."""
+    others: torch.Tensor
+    """Indices of the completion tokens that are not their place's main one."""
+    lengths: tuple[int, ...]
+    """Completion tokens of each branch."""
+    first: np.ndarray
+    """(K + 1,) how many completion tokens are predicted from earlier places."""
 
-    - ``input_ids``, ``position_ids`` (1, N); ``attention_mask`` (1, 1, N, N), True where a token (row) sees another;
-    - ``positions`` (K,): positions whose logits are needed, ascending;
-    - ``rows`` (M,): for each completion token, which of these K predicts it; ``targets`` (M,): its id;
-    - ``owners`` (M,): which branch it belongs to. Completion tokens are in order of branches.
-    """
-    trie = token_trie([[*prompt, *completion] for prompt, completion in branches])
+    def to(self, device: torch.device) -> "Pass":
+        """The same with its tensors on `device`."""
+        if device.type == "cpu":
+            return self
+        moved = {f.name: getattr(self, f.name) for f in fields(self)}
+        for name, value in moved.items():
+            if isinstance(value, torch.Tensor):
+                moved[name] = value.to(device, non_blocking=True)
+        inputs = {name: tensor.to(device, non_blocking=True) for name, tensor in self.inputs.items()}
+        return replace(self, **moved | {"inputs": inputs})
+
+    def per_branch(self, values: torch.Tensor) -> torch.Tensor:
+        """Sums of (M,) values over the tokens of each branch."""
+        return values.new_zeros(len(self.lengths)).index_add_(0, self.owners, values)
+
+
+def _pass(
+    inputs: dict[str, torch.Tensor], paths: Sequence[Sequence[int]], branches: Sequence[Branch]
+) -> Pass:
+    """`paths`: of each branch, the places of its tokens."""
     # Token j of a completion is predicted at its token j - 1, and the first one at the end of the prompt.
-    predictors = [path[len(prompt) - 1 : -1] for path, (prompt, _) in zip(trie.paths, branches, strict=True)]
-    kept, rows = np.unique(np.concatenate(predictors), return_inverse=True)
-    return {
+    predictors = [path[len(prompt) - 1 : -1] for path, (prompt, _) in zip(paths, branches, strict=True)]
+    places, rows = np.unique(np.concatenate(predictors), return_inverse=True)
+    lengths = tuple(len(completion) for _, completion in branches)
+    targets = np.concatenate([completion for _, completion in branches])
+    order = np.argsort(rows, kind="stable")
+    rows, targets, owners = rows[order], targets[order], np.repeat(range(len(branches)), lengths)[order]
+    first = np.searchsorted(rows, np.arange(len(places) + 1))
+    main = targets[first[:-1]]
+    others = np.flatnonzero(targets != main[rows])
+    tensors = map(torch.from_numpy, (places, rows, targets, owners, main, others))
+    return Pass(inputs, *tensors, lengths=lengths, first=first)
+
+
+def tree(branches: Sequence[Branch]) -> Pass:
+    """One sequence out of prompts and completions, all non-empty token lists, in which each distinct beginning stands
+    once."""
+    trie = token_trie([[*prompt, *completion] for prompt, completion in branches])
+    inputs = {
         "input_ids": torch.tensor([trie.tokens]),
         "position_ids": torch.tensor([trie.depths]),
         "attention_mask": trie.visible()[None, None],
-        "positions": torch.from_numpy(kept),
-        "rows": torch.from_numpy(rows),
-        "targets": torch.tensor([token for _, completion in branches for token in completion]),
-        "owners": torch.repeat_interleave(torch.tensor([len(completion) for _, completion in branches])),
     }
+    return _pass(inputs, trie.paths, branches)
+
+
+def padded(branches: Sequence[Branch]) -> Pass:
+    """A row for each branch. What stands behind its end is seen by nothing before it, so there is no mask."""
+    whole = [[*prompt, *completion] for prompt, completion in branches]
+    width = _padded(max(map(len, whole)))
+    ids = torch.zeros(len(whole), width, dtype=torch.long)
+    for row, tokens in zip(ids, whole, strict=True):
+        row[: len(tokens)] = torch.tensor(tokens)
+    paths = [range(i * width, i * width + len(tokens)) for i, tokens in enumerate(whole)]
+    return _pass({"input_ids": ids}, paths, branches)
+
+
+def _padded(length: int) -> int:
+    return -(-length // _LENGTHS) * _LENGTHS
 
 
 @dataclass(frozen=True)
 class Packing:
-    """Branches as trees."""
+    """Branches in passes."""
 
-    trees: list[Tree]
+    passes: list[Pass]
     """Each distinct branch is in one of them, once."""
-    places: list[tuple[int, int]]
-    """(tree, branch in it) of every branch, in the order given."""
-
-    def sources(self) -> list[torch.Tensor]:
-        """For every branch, in the order given, where its completion's tokens are among those of all trees, these one
-        after another."""
-        first = np.cumsum([0, *(len(tree["targets"]) for tree in self.trees)]).tolist()
-        return [
-            torch.nonzero(self.trees[tree]["owners"] == branch)[:, 0] + first[tree]
-            for tree, branch in self.places
-        ]
+    places: list[int]
+    """Of every branch in the order given: its number among those of all passes, these one after another."""
 
 
-def pack(branches: Sequence[Branch], limit: int = _LARGEST) -> Packing:
-    """Trees of at most `limit` tokens out of branches; those that begin alike share one. What is longer than that by
-    itself has one of its own."""
+def pack(branches: Sequence[Branch], layout: Layout, limit: int = _LARGEST) -> Packing:
+    """Passes of at most `limit` tokens out of branches; in a tree are those that begin alike. What is longer than that
+    by itself has one of its own."""
     distinct = list(dict.fromkeys((tuple(prompt), tuple(completion)) for prompt, completion in branches))
     whole = [prompt + completion for prompt, completion in distinct]
-    trees: list[Tree] = []
-    found: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[int, int]] = {}
-    for group in families(whole, share=_SHARE, limit=limit):
-        found |= {distinct[index]: (len(trees), row) for row, index in enumerate(group)}
-        trees.append(pack_tree([distinct[index] for index in group]))
-    return Packing(trees, [found[tuple(prompt), tuple(completion)] for prompt, completion in branches])
-
-
-def to_device(tree: Tree, device: torch.device) -> Tree:
-    """The tree with its tensors on `device`."""
-    return {name: tensor.to(device) for name, tensor in tree.items()}
-
-
-def tree_logits(model: Any, tree: Tree) -> torch.Tensor:
-    """Next-token logits at the tree's K needed positions, (K, vocabulary) in float32."""
-    return _head_output(model, tree).float()
-
-
-def _head_output(model: Any, tree: Tree) -> torch.Tensor:
-    """The output of the model's head at the tree's K needed positions, (K, …) in its own dtype."""
-    mask = tree["attention_mask"]
-    output = model(
-        input_ids=tree["input_ids"],
-        position_ids=tree["position_ids"],
-        attention_mask=mask,
-        logits_to_keep=tree["positions"],
-        use_cache=False,
-        **tree_options(extract_model_from_parallel(model), mask),
+    groups: list[list[int]] = []
+    if layout == "trees":
+        groups = families(whole, share=_SHARE, limit=limit)
+    else:
+        for index in sorted(range(len(whole)), key=lambda index: -len(whole[index])):
+            longest = _padded(len(whole[groups[-1][0]])) if groups else limit
+            if not groups or longest * (len(groups[-1]) + 1) > limit:
+                groups.append([])
+            groups[-1].append(index)
+    number = {distinct[index]: n for n, index in enumerate(index for group in groups for index in group)}
+    make = tree if layout == "trees" else padded
+    return Packing(
+        [make([distinct[index] for index in group]) for group in groups],
+        [number[tuple(prompt), tuple(completion)] for prompt, completion in branches],
     )
+
+
+def layout(device: torch.device) -> Layout:
+    """How branches are laid out there; the module's description says why."""
+    return "trees" if device.type == "cpu" else "rows"
+
+
+def room(model: Any, training: bool, checkpointed: bool = False) -> int:
+    """Tokens of a pass that the model's device has memory for, at most; of a tree on a CPU, how many are worth one."""
+    if model.device.type != "cuda":
+        return _LARGEST
+    config = model.config.get_text_config()
+    free = (
+        torch.cuda.mem_get_info(model.device)[0]
+        + torch.cuda.memory_reserved()
+        - torch.cuda.memory_allocated()
+    )
+    wide = _INFERENCE
+    if training:
+        wide = config.num_hidden_layers * (1 if checkpointed else _TRAINING) + _TRAINING
+    # Half of it: the head's logits, the optimiser and what the allocator cannot use need some as well.
+    return max(_LARGEST, int(free / 2 / (wide * config.hidden_size * model.dtype.itemsize)))
+
+
+def _forward(model: Any, batch: Pass, head: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """What `head` makes of the hidden states (K, D) at the needed places, and the model of that."""
+    layer = model.get_output_embeddings()
+    patched = vars(layer).get("forward")
+    layer.forward = lambda hidden: head(hidden.flatten(0, 1)[batch.places])[None]
+    mask = batch.inputs.get("attention_mask")
+    try:
+        output = model(**batch.inputs, use_cache=False, **({} if mask is None else tree_options(model, mask)))
+    finally:
+        del layer.forward
+        if patched is not None:
+            layer.forward = patched
     return output.logits[0]
 
 
-class TokenValues(NamedTuple):
-    """Values of each completion token of a tree, all (M,), as TRL's fused head defines them."""
-
-    log_probs: torch.Tensor
-    """log π of the token; the only one with a gradient."""
-    entropy: torch.Tensor
-    """Entropy of the distribution that it was predicted from, nats."""
-    mean_logits: torch.Tensor
-    """Mean over the vocabulary of the logits that it was predicted from."""
-    is_top1: torch.Tensor
-    """Whether it is the likeliest one."""
+def logits(model: Any, batch: Pass) -> torch.Tensor:
+    """Next-token logits at the K needed places, (K, vocabulary) in float32."""
+    return _forward(model, batch, model.get_output_embeddings().forward).float()
 
 
-def token_values(model: Any, tree: Tree) -> TokenValues:
-    """The values of a tree's completion tokens under the model's active adapter; float32."""
-    rows, targets = tree["rows"], tree["targets"]
-    whole = extract_model_from_parallel(model)
-    head, config = whole.get_output_embeddings(), whole.config.get_text_config()
+def token_values(model: Any, batch: Pass) -> tuple[torch.Tensor, torch.Tensor]:
+    """For each completion token of a pass under the model's active adapter, (M,) in float32: log π of it, and, without
+    a gradient, the entropy of the distribution that it was predicted from, nats."""
+    head, config = model.get_output_embeddings(), model.config.get_text_config()
     transformed = any(getattr(config, name, None) is not None for name in _TRANSFORMED)
     if transformed or type(head) is not nn.Linear or head.bias is not None or head.weight.requires_grad:
-        logits = tree_logits(model, tree)
-        logs = logits.log_softmax(-1)
-        log_probs = logs[rows, targets]
-        entropy, mean, best = _statistics(logits.detach(), logs.detach(), logs.detach().exp())
+        logs = logits(model, batch).log_softmax(-1)
+        log_probs, entropy = logs[batch.rows, batch.targets], _entropy(logs.detach(), logs.detach().exp())
     else:
-        patched = vars(head).get("forward")
-        head.forward = lambda hidden: hidden
-        try:
-            hidden = _head_output(model, tree)
-        finally:
-            del head.forward
-            if patched is not None:
-                head.forward = patched
+        hidden = _forward(model, batch, lambda hidden: hidden)
         weight = head.weight
-        if torch.is_autocast_enabled(weight.device.type):  # once, not once for every few positions
+        if torch.is_autocast_enabled(weight.device.type):  # once, not once for every few places
             weight = weight.to(torch.get_autocast_dtype(weight.device.type))
-        log_probs, entropy, mean, best = _Head.apply(hidden.to(weight.dtype), weight, rows, targets)
-    return TokenValues(log_probs, entropy[rows], mean[rows], best[rows] == targets)
+        log_probs, entropy = _Head.apply(hidden.to(weight.dtype), weight, batch)
+    return log_probs, entropy[batch.rows]
 
 
 class _Head(torch.autograd.Function):
-    """(hidden (K, D), weight (V, D), rows (M,), targets (M,)) → log π (M,); entropy, mean logit and likeliest token of
-    each position (K,). Every position predicts one of the M tokens at least."""
+    """(hidden (K, D), weight (V, D), pass) → log π (M,), and the entropy at each place (K,)."""
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: torch.Tensor, weight: torch.Tensor, rows: torch.Tensor, targets: torch.Tensor
+        ctx: Any, hidden: torch.Tensor, weight: torch.Tensor, batch: Pass
     ) -> tuple[torch.Tensor, ...]:
-        # Of the tokens that a position predicts, one stands for all in `slope`, so that where it is nearly certain
+        # Of the tokens that a place predicts, one stands for all in `slope`, so that where it is nearly certain
         # nothing large cancels.
-        main = targets.new_zeros(len(hidden)).scatter_reduce(0, rows, targets, "amax")
-        log_probs, slope = hidden.new_empty(len(rows), dtype=torch.float32), torch.empty_like(hidden)
-        statistics = []
-        for start in range(0, len(hidden), _ROWS):
-            part = slice(start, start + _ROWS)
-            logits = linear(hidden[part], weight).float()
-            logs = logits.log_softmax(-1)
-            here = torch.nonzero((rows >= start) & (rows < start + _ROWS))[:, 0]
-            log_probs[here] = logs[rows[here] - start, targets[here]]
+        log_probs = hidden.new_empty(len(batch.rows), dtype=torch.float32)
+        slope, entropy = torch.empty_like(hidden), log_probs.new_empty(len(hidden))
+        size = chunk(hidden.device)
+        for start in range(0, len(hidden), size):
+            end = min(start + size, len(hidden))
+            here, tokens = slice(start, end), slice(batch.first[start], batch.first[end])
+            logs = linear(hidden[here], weight).float().log_softmax(-1)
+            log_probs[tokens] = logs[batch.rows[tokens] - start, batch.targets[tokens]]
             shares = logs.exp()
-            statistics.append(_statistics(logits, logs, shares))
+            entropy[here] = _entropy(logs, shares)
             if ctx.needs_input_grad[0]:
-                shares[torch.arange(len(shares)), main[part]] -= 1.0
-                slope[part] = -(shares.to(weight.dtype) @ weight)
-        ctx.save_for_backward(slope, weight, rows, targets, main)
-        entropy, mean, best = (torch.cat(values) for values in zip(*statistics, strict=True))
-        ctx.mark_non_differentiable(entropy, mean, best)
-        return log_probs, entropy, mean, best
+                shares.scatter_add_(1, batch.main[here, None], -torch.ones_like(shares[:, :1]))
+                slope[here] = -(shares.to(weight.dtype) @ weight)
+        ctx.save_for_backward(slope, weight)
+        ctx.batch = batch
+        ctx.mark_non_differentiable(entropy)
+        return log_probs, entropy
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor, *_: Any) -> tuple[torch.Tensor | None, ...]:
-        slope, weight, rows, targets, main = ctx.saved_tensors
-        sums = gradient.new_zeros(len(slope)).index_add_(0, rows, gradient)
+        (slope, weight), batch = ctx.saved_tensors, ctx.batch
+        sums = gradient.new_zeros(len(slope)).index_add_(0, batch.rows, gradient)
         to_hidden = sums[:, None] * slope
-        others = torch.nonzero(targets != main[rows])[:, 0]
-        difference = weight[targets[others]].float() - weight[main[rows[others]]].float()
-        to_hidden.index_add_(0, rows[others], gradient[others, None] * difference)
-        return to_hidden.to(slope.dtype), None, None, None
+        if len(batch.others):
+            places = batch.rows[batch.others]
+            difference = weight[batch.targets[batch.others]].float() - weight[batch.main[places]].float()
+            to_hidden.index_add_(0, places, gradient[batch.others, None] * difference)
+        return to_hidden.to(slope.dtype), None, None
 
 
-def _statistics(logits: torch.Tensor, logs: torch.Tensor, shares: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Entropy, mean logit and likeliest token of each position, (K,), from its logits, log-probabilities and
-    probabilities."""
-    return -(shares * logs).sum(-1), logits.mean(-1), logits.argmax(-1)
+def _entropy(logs: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
+    return -torch.linalg.vecdot(shares, logs)
 
 
-def log_likelihoods(model: Any, branches: Sequence[Branch], device: torch.device) -> list[float]:
+def chunk(device: torch.device) -> int:
+    """Places whose distributions over the vocabulary are held at once (float32: 0.2 MB each at 49k tokens)."""
+    return 64 if device.type == "cpu" else 1024
+
+
+def log_likelihoods(model: Any, branches: Sequence[Branch], how: Layout | None = None) -> list[float]:
     """log π(y|x) in nats of each branch under the model's active adapter, the completion's end included; several
-    processes take trees in turn."""
-    packing = pack(branches)
-    found: dict[tuple[int, int], float] = {}
-    for index in share(range(len(packing.trees))):
-        tree = to_device(packing.trees[index], device)
-        values, owners = token_values(model, tree).log_probs, tree["owners"]
-        sums = values.new_zeros(int(owners[-1]) + 1).index_add_(0, owners, values).tolist()
-        found |= {(index, branch): value for branch, value in enumerate(sums)}
-    return totals([found.get(place, 0.0) for place in packing.places], device)
+    processes take passes in turn. `how` they are laid out: as suits the device."""
+    packing = pack(branches, how or layout(model.device), room(model, training=False))
+    sums = []
+    with torch.inference_mode():
+        for index, batch in enumerate(packing.passes):
+            if mine(index):
+                here = batch.to(model.device)
+                sums.append(here.per_branch(token_values(model, here)[0]))
+            else:
+                sums.append(torch.zeros(len(batch.lengths), device=model.device))
+        found = totals(torch.cat(sums)).tolist()
+    return [found[place] for place in packing.places]
 
 
 def processes() -> tuple[int, int]:
@@ -249,16 +315,14 @@ def processes() -> tuple[int, int]:
     return 0, 1
 
 
-def share(items: Sequence[T]) -> Sequence[T]:
-    """What of the items is this process's; the processes together have all."""
+def mine(index: int) -> bool:
+    """Whether this process takes that item; the processes take them in turn."""
     rank, size = processes()
-    return items[rank::size]
+    return index % size == rank
 
 
-def totals(values: Sequence[float], device: torch.device) -> list[float]:
-    """Sum of each value over the processes, the same everywhere. `device`: where the backend can add."""
-    if processes()[1] == 1:
-        return list(values)
-    summed = torch.tensor(values, dtype=torch.float64, device=device)
-    distributed.all_reduce(summed)
-    return list(summed.tolist())
+def totals(values: torch.Tensor) -> torch.Tensor:
+    """Sum of each value over the processes, the same everywhere; in place."""
+    if processes()[1] > 1:
+        distributed.all_reduce(values)
+    return values

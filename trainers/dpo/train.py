@@ -1,40 +1,50 @@
-"""The part of a phase that costs: DPO (Eq. 2) with TRL, and Eq. 3 of every checkpoint.
+"""The part of a phase that costs: DPO (Eq. 2) of the adapter `POLICY`, and Eq. 3 of every checkpoint.
 
-Epochs are unrolled into the order of the pairs (each epoch shuffled anew, prompts that begin alike kept together for
-packing) and the trainer walks through it from beginning to end, so that the order is a function of the seed.
-`train` is a function of the policy's two adapters and a `TrainJob`, which is plain data, so that it can be done in
-this process or in several others (`trainers.dpo.launch`).
+Eq. 2 is TRL's `DPOTrainer` loss and optimiser in a plain loop over packed passes (`trainers.dpo.packed`): losses,
+gradients and steps equal TRL's to rounding. The reference's log-probabilities are computed once, over all pairs. A
+batch is the optimiser's matter: its pairs go through the model in as few passes as memory allows.
+
+Epochs are unrolled into the order of the pairs, each shuffled anew, prompts that begin alike kept together for packing,
+so that the order is a function of the seed. `train` is a function of the policy's two adapters and a `TrainJob`, which
+is plain data, so that it can be done in this process or in several others (`trainers.dpo.launch`). Several divide each
+batch by prompts and add up their gradients.
 """
 
 import math
-import tempfile
 import time
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from transformers import PrinterCallback, TrainerCallback
-from trl import DPOConfig, DPOTrainer
+import torch
+from torch.nn.functional import logsigmoid
+from transformers.modeling_layers import GradientCheckpointingLayer
 
-from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Learner, Policy
 from atlas_gym.agents.models.token_trie import families
-from atlas_gym.agents.models.tokens import encode_prompt
-from atlas_gym.seeding import stream, torch_seed
+from atlas_gym.agents.models.tokens import encode_completion, encode_prompt
+from atlas_gym.seeding import stream
+from atlas_gym.trainers.data.measures import grouped
 from atlas_gym.trainers.data.pairs import PreferencePair
 from atlas_gym.trainers.dpo.kl import Divergence, Item, KLEstimate
-from atlas_gym.trainers.dpo.packed import encode_branch, processes, totals
-from atlas_gym.trainers.dpo.settings import PhaseSettings
-from atlas_gym.trainers.dpo.trainer import SUPERVISED, PackedDPOTrainer, borrowed, pair_dataset
-
-# transformers before 5.20, which vLLM wants, has it by its old name.
-_CHECKPOINTING = next(
-    name
-    for name in ("activation_checkpointing", "gradient_checkpointing")
-    if name in DPOConfig.__dataclass_fields__
+from atlas_gym.trainers.dpo.packed import (
+    Branch,
+    Layout,
+    layout,
+    log_likelihoods,
+    pack,
+    processes,
+    room,
+    token_values,
+    totals,
 )
+from atlas_gym.trainers.dpo.settings import PhaseSettings
+
+_CLIP = 1.0
+"""Norm that a step's gradient is scaled down to, TRL's default."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +58,15 @@ class TrainJob:
     checkpoints: int
     """Intermediate checkpoints to keep."""
     gate_items: tuple[Item, ...]
-    """(prompt, completion) along which Eq. 3 is taken."""
+    """(prompt, completion) along which Eq. 3 of the checkpoints is taken."""
     phase: int
     """Number of the phase, for its random streams."""
     seed: int
     """Seed of the run."""
     max_kl: float = math.inf
     """K̂L beyond which there is nothing to gain."""
+    stop_items: tuple[Item, ...] = ()
+    """(prompt, completion) along which K̂L is measured while training; default: the gate's."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +115,21 @@ class Trained:
     """How many shared the work."""
 
 
+@dataclass(frozen=True)
+class Example:
+    """A pair as tokens, with what the reference makes of it."""
+
+    chosen: Branch
+    rejected: Branch
+    reference: tuple[float, float] = (0.0, 0.0)
+    """log π_ref of both completions."""
+
+
 def train(
     policy: Policy,
     job: TrainJob,
     on_step: Callable[[StepRecord], None] | None = None,
-    trainer_class: Callable[..., DPOTrainer] = PackedDPOTrainer,
+    how: Layout | None = None,
 ) -> Trained:
     """Tune the adapter `POLICY` against `REFERENCE` until its K̂L has grown by the target, or is `max_kl`, or the epochs
     end; with the model in this process (of several processes: this one's share).
@@ -119,88 +141,216 @@ def train(
         policy: its adapters.
         job: what to train on, and how.
         on_step: hears of each step as it happens.
-        trainer_class: for comparison with TRL's own.
+        how: sequences are laid out; as suits the device.
 
     Raises:
         ValueError: no pair is short enough, or there is none.
     """
     began = time.perf_counter()
-    settings, tokenizer = job.settings, policy.tokenizer
-    kept = [pair for pair in job.pairs if _length(tokenizer, pair) <= settings.max_tokens]
-    if not kept:
-        raise ValueError(f"none of the {len(job.pairs)} pairs fits into max_tokens = {settings.max_tokens}")
-    # What begins alike trains together.
-    alike = families([encode_prompt(tokenizer, pair.prompt) for pair in kept])
-    groups = sorted(sorted(group) for group in alike)
-    rng = stream(job.seed, "phase", job.phase, "order")
-    order = [i for _ in range(settings.epochs) for i in batch_order(groups, settings.batch_size, rng)]
-    trained = Trained(pairs=len(kept), dropped=len(job.pairs) - len(kept), processes=processes()[1])
-    divergence = Divergence(policy, REFERENCE, job.gate_items)
+    settings, how = job.settings, how or layout(policy.device)
+    examples, order = training_data(policy.tokenizer, job)
+    trained = Trained(pairs=len(examples), dropped=len(job.pairs) - len(examples), processes=processes()[1])
     goal = math.inf
     if settings.target_kl:
-        goal = min(divergence.of([POLICY])[POLICY].mean + settings.target_kl, job.max_kl)
+        divergence = Divergence(policy, REFERENCE, job.stop_items or job.gate_items, how)
+        start = 0.0 if policy.equal(POLICY, REFERENCE) else divergence.of([POLICY])[POLICY].mean
+        goal = min(start + settings.target_kl, job.max_kl)
     steps, looks = math.ceil(len(order) / settings.batch_size), settings.checks * settings.epochs
     marks = {round(steps * k / looks) for k in range(1, looks + 1)} - {steps}
-    seed = torch_seed(job.seed, "phase", job.phase, "trainer") % 2**32
 
     def count(module: Any, args: Any, kwargs: dict[str, Any]) -> None:
         trained.tokens += kwargs["input_ids"].numel()
 
-    with tempfile.TemporaryDirectory() as folder, borrowed(policy.model) as model, warnings.catch_warnings():
-        counter = model.register_forward_pre_hook(count, with_kwargs=True)
-        # TRL 1.16 asks transformers for a property by its old name.
-        warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
-        trainer = trainer_class(
-            model,
-            args=_config(settings, folder, seed, policy.device.type == "cpu"),
-            train_dataset=pair_dataset(tokenizer, [kept[i] for i in order]),
-            processing_class=tokenizer,
-            reference_adapter=REFERENCE,
-        )
-        trainer.remove_callback(PrinterCallback)
-        trainer.add_callback(_Watch(policy, trained, marks, job.checkpoints, on_step, divergence, goal))
-        try:
-            trainer.train()
-        finally:
-            counter.remove()
-    trained.tokens = int(totals([trained.tokens], policy.device)[0])
+    counter = policy.model.register_forward_pre_hook(count, with_kwargs=True)
+    try:
+        with policy.using(REFERENCE) as model, _precision(policy, settings):
+            known = log_likelihoods(
+                model, [side for own in examples for side in (own.chosen, own.rejected)], how
+            )
+        examples = [
+            Example(own.chosen, own.rejected, (chosen, rejected))
+            for own, chosen, rejected in zip(examples, known[::2], known[1::2], strict=True)
+        ]
+        most = room(policy.model, training=True, checkpointed=settings.activation_checkpointing)
+        with policy.learning() as learner, _recomputing(policy, settings):
+            optimizer = torch.optim.AdamW(
+                learner.parameters, lr=settings.learning_rate, weight_decay=0.0, fused=True
+            )
+            for step, first in enumerate(range(0, len(order), settings.batch_size), 1):
+                batch = [examples[index] for index in order[first : first + settings.batch_size]]
+                record = StepRecord(step, *_step(policy, learner, optimizer, batch, settings, how, most))
+                trained.steps.append(record)
+                if on_step is not None:
+                    on_step(record)
+                if step not in marks:
+                    continue
+                if goal < math.inf:
+                    trained.looks.append((step, divergence.of([POLICY])[POLICY].mean))
+                    if trained.looks[-1][1] >= goal:
+                        break  # what there is now is the final policy
+                _keep(policy, trained.checkpoints, step, job.checkpoints)
+    finally:
+        counter.remove()
+    trained.tokens = int(totals(torch.tensor(trained.tokens, device=policy.device)))
     ended = time.perf_counter()
-    trained.kls = divergence.of([*trained.checkpoints, POLICY])
+    trained.kls = Divergence(policy, REFERENCE, job.gate_items, how).of([*trained.checkpoints, POLICY])
     trained.seconds = {"train": ended - began, "kl": time.perf_counter() - ended}
     return trained
 
 
-def _length(tokenizer: Any, pair: PreferencePair) -> int:
-    branches = (encode_branch(tokenizer, pair.prompt, text) for text in (pair.chosen, pair.rejected))
-    return max(len(prompt) + len(completion) for prompt, completion in branches)
+def training_data(tokenizer: Any, job: TrainJob) -> tuple[list[Example], list[int]]:
+    """The job's pairs that are short enough, and the order in which they are trained on, all epochs.
+
+    Raises:
+        ValueError: none is.
+    """
+    settings = job.settings
+    examples = [encoded(tokenizer, pair) for pair in job.pairs]
+    examples = [own for own in examples if _length(own) <= settings.max_tokens]
+    if not examples:
+        raise ValueError(f"none of the {len(job.pairs)} pairs fits into max_tokens = {settings.max_tokens}")
+    # What begins alike trains together.
+    groups = sorted(sorted(group) for group in families([own.chosen[0] for own in examples]))
+    rng = stream(job.seed, "phase", job.phase, "order")
+    order = [i for _ in range(settings.epochs) for i in batch_order(groups, settings.batch_size, rng)]
+    return examples, order
 
 
-def _config(settings: PhaseSettings, folder: str, seed: int, cpu: bool) -> DPOConfig:
-    checkpointing: dict[str, Any] = {_CHECKPOINTING: settings.activation_checkpointing}
-    return DPOConfig(
-        output_dir=folder,
-        learning_rate=settings.learning_rate,
-        lr_scheduler_type="constant",  # a warm-up's small first steps are a lot to waste where a phase has 16
-        weight_decay=0.0,
-        num_train_epochs=1,
-        per_device_train_batch_size=settings.batch_size,
-        train_sampling_strategy="sequential",
-        # The base has its own dtype and the adapters are float32; autocast only rounds the latter.
-        bf16=settings.bf16,
-        seed=seed,
-        use_cpu=cpu,
-        logging_steps=1,
-        save_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
-        beta=settings.beta,
-        loss_type=["sigmoid", *([SUPERVISED] if settings.supervised else [])],
-        loss_weights=[1.0, settings.supervised] if settings.supervised else None,
-        f_divergence_type=settings.divergence,
-        precompute_ref_log_probs=True,
-        max_length=None,
-        **checkpointing,
-    )
+def encoded(tokenizer: Any, pair: PreferencePair) -> Example:
+    """The pair as tokens.
+
+    What is rejected has no end. That a line ends where it does is not what is wrong with it, and a policy that is
+    taught otherwise, by lines mostly shorter than the chosen ones, writes lines that do not end.
+    """
+    prompt, body = encode_prompt(tokenizer, pair.prompt), pair.rejected.rstrip("\n")
+    rejected = body if body.strip() else pair.rejected
+    chosen, rejected = (encode_completion(tokenizer, pair.prompt, text) for text in (pair.chosen, rejected))
+    return Example((prompt, chosen), (prompt, rejected))
+
+
+def _length(example: Example) -> int:
+    return max(len(prompt) + len(completion) for prompt, completion in (example.chosen, example.rejected))
+
+
+def _step(
+    policy: Policy, learner: Learner, optimizer: Any, batch: Sequence[Example], settings: PhaseSettings, how: Layout,
+    most: int,
+) -> tuple[float, ...]:  # fmt: skip
+    """One step of the optimiser, `most` tokens in a pass; in several processes with the gradients and averages of all.
+    Returns what a `StepRecord` has but its number."""
+    rank, size = processes()
+    own = [batch[i] for i in divide([tuple(example.chosen[0]) for example in batch], size)[rank]]
+    tokens = sum(len(example.chosen[1]) for example in batch)
+    everything = sum(len(example.rejected[1]) for example in batch) + tokens
+    sums = torch.zeros(6, device=policy.device)
+    for part in _parts(own, how, most):
+        with _precision(policy, settings):
+            losses = _losses(policy.model, part, settings, how, most, (len(batch), tokens, everything))
+        losses[0].backward()
+        learner.collect()
+        sums += losses.detach()
+    if size > 1:
+        flat = torch.cat([tensor.grad.flatten() for tensor in learner.parameters])
+        parts = totals(flat).split([tensor.numel() for tensor in learner.parameters])
+        for tensor, part in zip(learner.parameters, parts, strict=True):
+            tensor.grad = part.view_as(tensor)
+        totals(sums)
+    norm = torch.nn.utils.clip_grad_norm_(learner.parameters, _CLIP)
+    optimizer.step()
+    learner.renew()
+    *averages, entropy, gradient = torch.cat([sums, norm[None]]).tolist()
+    return *averages, gradient, entropy
+
+
+def _parts(examples: list[Example], how: Layout, most: int) -> Iterator[list[Example]]:
+    """Of padded rows, so many pairs as there is room for at once; trees of a batch have it."""
+    if how == "rows":
+        count = max(1, most // (2 * max(map(_length, examples), default=1)))
+        for first in range(0, len(examples), count):
+            yield examples[first : first + count]
+    elif examples:
+        yield examples
+
+
+def _losses(
+    model: Any, examples: Sequence[Example], settings: PhaseSettings, how: Layout, most: int, of: tuple[int, int, int]
+) -> torch.Tensor:  # fmt: skip
+    """What these examples add to the batch's loss, margin, accuracy, rewards of chosen and rejected, and entropy; `of`:
+    the batch's pairs, chosen tokens and tokens."""
+    packing = pack([own.chosen for own in examples] + [own.rejected for own in examples], how, most)
+    log_probs, entropies = [], []
+    for each in packing.passes:
+        batch = each.to(model.device)
+        values, entropy = token_values(model, batch)
+        log_probs.append(batch.per_branch(values))
+        entropies.append(batch.per_branch(entropy))
+    places = torch.tensor(packing.places, device=model.device)
+    own = torch.cat(log_probs)[places].view(2, -1)
+    reference = torch.tensor([own.reference for own in examples], device=model.device).T
+    ratios = own - reference
+    # The derivative of the divergence's generator at the ratio: log t, and 1 - 1/t for the forward KL.
+    scores = ratios if settings.divergence == "reverse_kl" else 1.0 - torch.exp(-ratios)
+    pairs, chosen_tokens, tokens = of
+    loss = -logsigmoid(settings.beta * (scores[0] - scores[1])).sum() / pairs
+    loss = loss - settings.supervised * own[0].sum() / chosen_tokens
+    chosen, rejected = settings.beta * ratios.detach()
+    margins = chosen - rejected
+    entropy = torch.cat(entropies)[places].sum() / tokens
+    means = [values.sum() / pairs for values in (margins, (margins > 0).float(), chosen, rejected)]
+    return torch.stack([loss, *means, entropy])
+
+
+def _keep(policy: Policy, kept: dict[str, int], step: int, most: int) -> None:
+    """Keep a copy of the policy. Once there are enough, the oldest gives way and the others move up."""
+    if len(kept) < most:
+        name = f"checkpoint-{len(kept) + 1}"
+        policy.add(name, copy_of=POLICY)
+        kept[name] = step
+        return
+    for older, newer in pairwise([*kept, POLICY]):
+        policy.copy(newer, older)
+        kept[older] = kept.get(newer, step)
+
+
+def _precision(policy: Policy, settings: PhaseSettings) -> Any:
+    return torch.autocast(policy.device.type, torch.bfloat16) if settings.bf16 else nullcontext()
+
+
+@contextmanager
+def _recomputing(policy: Policy, settings: PhaseSettings) -> Iterator[None]:
+    """Within the block layers compute their activations again in the backward pass, if the settings say so."""
+    if not settings.activation_checkpointing:
+        yield
+        return
+    base: Any = policy.base
+    layers = [each for each in base.modules() if isinstance(each, GradientCheckpointingLayer)]
+    # transformers before 5.20, which vLLM wants, has it by its old name.
+    kind = "activation" if hasattr(base, "activation_checkpointing_enable") else "gradient"
+    getattr(base, f"{kind}_checkpointing_enable")({"use_reentrant": False})
+    try:
+        for layer in layers:  # but not what is in them: dropout stays off
+            layer.training = True
+        yield
+    finally:
+        for layer in layers:
+            layer.training = False
+        getattr(base, f"{kind}_checkpointing_disable")()
+
+
+def divide(prompts: Sequence[Hashable], parts: int) -> list[list[int]]:
+    """The indices of a batch's pairs for each process: whole prompts if possible, the longest lists halved else; empty
+    only where there are fewer pairs than processes."""
+    if parts == 1:
+        return [list(range(len(prompts)))]
+    found: list[list[int]] = [[] for _ in range(parts)]
+    groups = grouped(range(len(prompts)), lambda index: prompts[index]).values()
+    for group in sorted(groups, key=len, reverse=True):
+        min(found, key=len).extend(group)
+    while (longest := max(found, key=len)) and len(longest) > 1 and not all(found):
+        empty = found.index([])
+        found[empty] = longest[len(longest) // 2 :]
+        del longest[len(longest) // 2 :]
+    return found
 
 
 def batch_order(groups: Sequence[Sequence[int]], batch_size: int, rng: np.random.Generator) -> list[int]:
@@ -221,57 +371,3 @@ def batch_order(groups: Sequence[Sequence[int]], batch_size: int, rng: np.random
     cut = len(line) - len(line) % batch_size
     full += [line[i : i + batch_size] for i in range(0, cut, batch_size)]
     return [index for i in rng.permutation(len(full)) for index in full[i]] + line[cut:]
-
-
-@dataclass(eq=False)
-class _Watch(TrainerCallback):
-    """Looks at the policy at the marked steps: measures K̂L, keeps a copy, ends the training at the goal."""
-
-    policy: Policy
-    trained: Trained
-    marks: set[int]
-    checkpoints: int
-    on_step: Callable[[StepRecord], None] | None
-    divergence: Divergence
-    goal: float
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        step = state.global_step
-        if step not in self.marks:
-            return
-        if self.goal < math.inf:
-            training = self.policy.model.training
-            self.policy.model.eval()
-            kl = self.divergence.of([POLICY])[POLICY].mean
-            self.policy.model.train(training)
-            self.trained.looks.append((step, kl))
-            if kl >= self.goal:
-                control.should_training_stop = True
-                return  # what there is now is the final policy
-        # Keep a copy; once there are enough, the oldest gives way and the others move up.
-        kept = self.trained.checkpoints
-        if len(kept) < self.checkpoints:
-            name = f"checkpoint-{len(kept) + 1}"
-            self.policy.add(name, copy_of=POLICY)
-            kept[name] = step
-            return
-        for older, newer in pairwise([*kept, POLICY]):
-            self.policy.copy(newer, older)
-            kept[older] = kept.get(newer, step)
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        if "loss" not in logs:
-            return
-        record = StepRecord(
-            step=state.global_step,
-            loss=logs["loss"],
-            margin=logs["rewards/margins"],
-            accuracy=logs["rewards/accuracies"],
-            chosen_reward=logs["rewards/chosen"],
-            rejected_reward=logs["rewards/rejected"],
-            grad_norm=float(logs["grad_norm"]),
-            entropy=logs["entropy"],
-        )
-        self.trained.steps.append(record)
-        if self.on_step is not None:
-            self.on_step(record)

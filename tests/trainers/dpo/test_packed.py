@@ -1,4 +1,4 @@
-"""Packed sequences against separate ones, and what the head makes of them against its definition."""
+"""Trees and padded rows against separate sequences, and what the head makes of them against its definition."""
 
 from unittest import mock
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from atlas_gym.agents.models.policy import POLICY
 from atlas_gym.trainers.dpo import packed
-from atlas_gym.trainers.dpo.packed import log_likelihoods, pack, pack_tree, token_values, tree_logits
+from atlas_gym.trainers.dpo.packed import log_likelihoods, logits, pack, padded, token_values, tree
 from tests.tiny_model import save_tiny_model, tuned_policy
 
 # Completions that part at their first token, at a later one, and not at all but for their end.
@@ -21,17 +21,26 @@ def policy(tmp_path_factory):
     return tuned_policy(save_tiny_model(tmp_path_factory.mktemp("tiny")))
 
 
+ways = pytest.mark.parametrize("how", ["trees", "rows"])
+makers = pytest.mark.parametrize("make", [tree, padded])
+
+
 def test_a_tree_is_the_prompt_once_and_positions_restart():
-    tree = pack_tree([([1, 2, 3], [4, 5]), ([1, 2, 3], [6, 7, 8])])
-    assert tree["input_ids"].tolist() == [[1, 2, 3, 6, 7, 8, 4, 5]]
-    assert tree["position_ids"].tolist() == [[0, 1, 2, 3, 4, 5, 3, 4]]
-    assert tree["positions"].tolist() == [2, 3, 4, 6]
-    assert tree["rows"].tolist() == [0, 3, 0, 1, 2]
-    assert tree["targets"].tolist() == [4, 5, 6, 7, 8]
-    assert tree["owners"].tolist() == [0, 0, 1, 1, 1]
-    sees = tree["attention_mask"][0, 0].int().tolist()
+    found = tree([([1, 2, 3], [4, 5]), ([1, 2, 3], [6, 7, 8])])
+    assert found.inputs["input_ids"].tolist() == [[1, 2, 3, 6, 7, 8, 4, 5]]
+    assert found.inputs["position_ids"].tolist() == [[0, 1, 2, 3, 4, 5, 3, 4]]
+    assert found.places.tolist() == [2, 3, 4, 6]
+    predicted = zip(found.rows.tolist(), found.targets.tolist(), found.owners.tolist(), strict=True)
+    assert set(predicted) == {(0, 4, 0), (3, 5, 0), (0, 6, 1), (1, 7, 1), (2, 8, 1)}
+    sees = found.inputs["attention_mask"][0, 0].int().tolist()
     assert sees[5] == [1, 1, 1, 1, 1, 1, 0, 0]
     assert sees[7] == [1, 1, 1, 0, 0, 0, 1, 1]
+
+
+def test_padded_rows_are_of_few_shapes_and_nearly_one_length():
+    packing = pack([([1] * n, [2]) for n in (3, 70, 65, 9, 130, 62, 30)], "rows", limit=256)
+    shapes = [tuple(each.inputs["input_ids"].shape) for each in packing.passes]
+    assert shapes == [(1, 192), (2, 128), (4, 64)]
 
 
 def alone(model, prompt, completion):
@@ -46,70 +55,72 @@ letters = st.lists(st.integers(1, 3), min_size=1, max_size=6)
 branches = st.lists(st.tuples(letters, letters), min_size=1, max_size=7)
 
 
-@given(branches=branches | st.just(BRANCHES), limit=st.integers(1, 40))
-def test_packed_log_probabilities_and_gradients_equal_those_of_separate_sequences(policy, branches, limit):
-    separate = [alone(policy.model, prompt, completion) for prompt, completion in branches]
-    packing = pack(branches, limit)
-    found = torch.cat([token_values(policy.model, tree).log_probs for tree in packing.trees])
-    own = torch.cat([found[source] for source in packing.sources()])
-    torch.testing.assert_close(own, torch.cat(separate), atol=1e-5, rtol=1e-5)
-    expected, computed = (gradients(policy, values) for values in (torch.cat(separate), own))
+@ways
+@given(branches=branches | st.just(BRANCHES), limit=st.integers(1, 200))
+def test_packed_log_probabilities_and_gradients_equal_those_of_separate_sequences(
+    policy, how, branches, limit
+):
+    with policy.learning() as learner:
+        separate = [alone(policy.model, prompt, completion).sum() for prompt, completion in branches]
+        packing = pack(branches, how, limit)
+        found = [each.per_branch(token_values(policy.model, each)[0]) for each in packing.passes]
+        own = torch.cat(found)[packing.places]
+        torch.testing.assert_close(own, torch.stack(separate), atol=1e-4, rtol=1e-5)
+        expected, computed = (gradients(learner, values) for values in (torch.stack(separate), own))
     for value, other in zip(computed, expected, strict=True):
         torch.testing.assert_close(value, other, atol=1e-5 * (1.0 + float(other.abs().max())), rtol=1e-4)
-    with torch.no_grad():
-        sums = log_likelihoods(policy.model, branches, policy.device)
-    assert sums == pytest.approx([values.sum().item() for values in separate], abs=1e-4)
+    with policy.using(POLICY) as model:
+        sums = log_likelihoods(model, branches, how)
+    assert sums == pytest.approx([values.item() for values in separate], abs=1e-4)
 
 
-def gradients(policy, log_probs):
-    # Losses weigh tokens differently, up and down.
+def gradients(learner, log_probs):
+    # Losses weigh completions differently, up and down.
     loss = (log_probs * torch.linspace(-1.0, 2.0, len(log_probs))).sum()
-    return torch.autograd.grad(loss, list(policy.tensors(POLICY).values()))
+    return torch.autograd.grad(loss, learner.rounded)
 
 
-@given(branches=branches, limit=st.integers(1, 40))
-def test_no_tree_is_larger_than_allowed_and_each_branch_is_packed_once(branches, limit):
-    packing = pack(branches, limit)
-    sizes = [tree["input_ids"].numel() for tree in packing.trees]
+@ways
+@given(branches=branches, limit=st.integers(1, 200))
+def test_no_pass_is_larger_than_allowed_and_each_branch_is_packed_once(how, branches, limit):
+    packing = pack(branches, how, limit)
     longest = max(len(prompt) + len(completion) for prompt, completion in branches)
-    assert max(sizes) <= max(limit, longest)
+    alone = longest if how == "trees" else 64
+    assert max(each.inputs["input_ids"].numel() for each in packing.passes) <= max(limit, alone)
     distinct = {(tuple(prompt), tuple(completion)) for prompt, completion in branches}
-    assert sum(int(tree["owners"][-1]) + 1 for tree in packing.trees) == len(distinct)
+    assert sum(len(each.lengths) for each in packing.passes) == len(distinct)
     assert len(packing.places) == len(branches)
 
 
-def by_definition(model, tree):
-    """The values from the logits of all positions."""
-    logits = tree_logits(model, tree)[tree["rows"]]
+def by_definition(model, each):
+    """The values from the logits of all places."""
+    found = logits(model, each)[each.rows]
     return (
-        torch.log(logits.softmax(-1).gather(1, tree["targets"][:, None])[:, 0]),
-        torch.distributions.Categorical(logits=logits).entropy(),
-        logits.mean(-1),
-        logits.argmax(-1) == tree["targets"],
+        torch.log(found.softmax(-1).gather(1, each.targets[:, None])[:, 0]),
+        torch.distributions.Categorical(logits=found).entropy(),
     )
 
 
+@makers
 @pytest.mark.parametrize("rows", [1, 2, 64])
-def test_values_are_those_of_all_logits(policy, rows):
-    tree = pack_tree(BRANCHES)
-    with mock.patch.object(packed, "_ROWS", rows):
-        found = token_values(policy.model, tree)
-    for value, other in zip(found, by_definition(policy.model, tree), strict=True):
-        torch.testing.assert_close(value, other, atol=1e-5, rtol=1e-5)
-    assert [value.requires_grad for value in found] == [True, False, False, False]
+def test_values_are_those_of_all_logits(policy, rows, make):
+    with policy.learning(), mock.patch.object(packed, "chunk", return_value=rows):
+        found = token_values(policy.model, make(BRANCHES))
+        for value, other in zip(found, by_definition(policy.model, make(BRANCHES)), strict=True):
+            torch.testing.assert_close(value, other, atol=1e-5, rtol=1e-5)
+    assert [value.requires_grad for value in found] == [True, False]
     assert "forward" not in vars(policy.model.get_output_embeddings())
 
 
 @pytest.mark.parametrize("why", ["more is done to the logits", "the head is trained"])
 def test_other_heads_are_asked_for_all_logits(policy, why, monkeypatch):
-    tree = pack_tree(BRANCHES)
-    expected = token_values(policy.model, tree)
+    expected = token_values(policy.model, tree(BRANCHES))
     if why == "the head is trained":
         monkeypatch.setattr(policy.model.get_output_embeddings().weight, "requires_grad", True)
     else:
         monkeypatch.setattr(policy.model.config, "final_logit_softcapping", 30.0, raising=False)
-    with mock.patch.object(packed, "tree_logits", wraps=tree_logits) as asked:
-        found = token_values(policy.model, tree)
+    with mock.patch.object(packed, "logits", wraps=logits) as asked:
+        found = token_values(policy.model, tree(BRANCHES))
     assert asked.call_count == 1
     for value, other in zip(found, expected, strict=True):
         torch.testing.assert_close(value, other, atol=1e-5, rtol=1e-5)
@@ -120,11 +131,11 @@ def test_a_certain_token_has_an_exact_gradient_in_bfloat16():
     random = torch.Generator().manual_seed(0)
     weight = torch.randn(50, 8, generator=random).bfloat16()
     hidden = (4.0 * weight[3:4]).float()
-    rows, targets = torch.tensor([0]), torch.tensor([3])
+    only = tree([([1], [3])])
 
     def gradient(dtype):
         own = hidden.to(dtype, copy=True).requires_grad_()
-        log_prob = packed._Head.apply(own, weight.to(dtype), rows, targets)[0]
+        log_prob = packed._Head.apply(own, weight.to(dtype), only)[0]
         assert log_prob.exp() > 0.9
         return torch.autograd.grad(log_prob.sum(), own)[0].float()
 
@@ -133,8 +144,7 @@ def test_a_certain_token_has_an_exact_gradient_in_bfloat16():
 
 
 def test_under_autocast_it_is_the_rounded_product(policy):
-    tree = pack_tree(BRANCHES)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        found, expected = token_values(policy.model, tree), by_definition(policy.model, tree)
-    assert found.log_probs.dtype == torch.float32
-    torch.testing.assert_close(found.log_probs, expected[0], atol=1e-5, rtol=1e-5)
+        found, expected = (of(policy.model, tree(BRANCHES)) for of in (token_values, by_definition))
+    assert found[0].dtype == torch.float32
+    torch.testing.assert_close(found[0], expected[0], atol=1e-5, rtol=1e-5)

@@ -1,4 +1,4 @@
-"""Norms that are computed again for the gradient: the same numbers, fewer of them kept."""
+"""Norms whose gradient is written out: the same numbers, fewer of them kept."""
 
 import copy
 
@@ -6,16 +6,16 @@ import torch
 from torch import nn
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
-from atlas_gym.agents.models.layers import recompute_norms
+from atlas_gym.agents.models.layers import make_lean
 
 
 def two_norms() -> tuple[nn.Module, nn.Module]:
-    """One as it comes and one that is computed again, of the same weights."""
+    """One as it comes and one that is lean, of the same weights."""
     stock = nn.Sequential(LlamaRMSNorm(64))
     stock[0].weight.data.uniform_(0.5, 1.5, generator=torch.Generator().manual_seed(0))
-    recomputed = copy.deepcopy(stock)
-    recompute_norms(recomputed)
-    return stock, recomputed
+    lean = copy.deepcopy(stock)
+    make_lean(lean)
+    return stock, lean
 
 
 def run(norm: nn.Module) -> tuple[torch.Tensor, torch.Tensor, int]:
@@ -36,15 +36,15 @@ def run(norm: nn.Module) -> tuple[torch.Tensor, torch.Tensor, int]:
 
 
 def test_values_and_gradients_are_the_same_and_nothing_else_is_kept() -> None:
-    stock, recomputed = (run(norm) for norm in two_norms())
-    assert torch.equal(stock[0], recomputed[0])
-    assert torch.equal(stock[1], recomputed[1])
+    stock, lean = (run(norm) for norm in two_norms())
+    assert torch.equal(stock[0], lean[0])
+    assert (lean[1] - stock[1]).norm() < 4e-3 * stock[1].norm()  # a sum that is rounded once instead of twice
     assert stock[2] > 8 * 64 * 4
-    assert recomputed[2] == 0
+    assert lean[2] == 8 * 4  # one number per token
 
 
 def test_without_a_gradient_it_is_the_norm_itself() -> None:
-    stock, recomputed = two_norms()
+    stock, lean = two_norms()
     hidden = torch.ones(2, 64)
     with torch.no_grad():
-        assert torch.equal(stock(hidden), recomputed(hidden))
+        assert torch.equal(stock(hidden), lean(hidden))
