@@ -4,21 +4,26 @@
     K̂L of each (Eq. 3), and Ŝ of each and of the reference, on a fresh random gate subset G_k
     Eq. 4 proposes one ── Eq. 5 (and the inspector's veto) ──▶ REFERENCE moves or stays
 
+The gate judges on prompts that training has not looked at: no pair has one of G_k, and the K̂L that ends the training is
+taken along others.
+
 A phase is a function of the policy's two adapters, its pairs and the seed. It either completes or leaves both adapters
 as they were, so one that was killed is simply run again.
 
 After a promotion the promoted checkpoint is both the reference and the policy that goes on: the next phase starts where
 policy and reference agree. After a refusal the policy goes on as trained, or returns to where the phase began if it
-ended beyond the budget: from there no phase could be promoted. Without a gate the reference never moves (`fixed`) or
-becomes the final policy (`every_phase`), which is a setting apart from where a phase starts. EvoTune = fixed + base;
-the EvoDPO ablation = every_phase + previous; ATLAS = gated + previous.
+ended beyond the budget: from there no phase could be promoted. Without a gate the policy becomes the last checkpoint
+within the budget, if there is one, and the reference never moves (`fixed`) or follows (`every_phase`). Rules are
+compared at equal room: per phase as far from the phase's reference, and from a fixed one k times as far in phase k.
+Where a phase starts is a setting apart. EvoTune = fixed + base; the EvoDPO ablation = every_phase + previous; ATLAS =
+gated + previous.
 """
 
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 import numpy as np
@@ -80,7 +85,7 @@ class PhaseResult:
     checkpoints: tuple[Checkpoint, ...]
     """C_k, in the order of their steps."""
     chosen: int
-    """Index of π_kl in `checkpoints` (Eq. 4); the final policy unless the rule is gated."""
+    """Index of π_kl in `checkpoints` (Eq. 4); without a gate the last one within the budget."""
     reference_score: float | None
     """Ŝ of the reference."""
     decision: GateDecision | None
@@ -128,8 +133,8 @@ def run_phase(
         score: Ŝ by prompt; asked under the gated rule only, once of the reference and once of each checkpoint.
         phase: its number.
         seed: of the run.
-        gate_items: G_k, prompts that no pair has, each with its preferred completion; without them G_k is drawn from
-            the pairs themselves, and Ŝ is then in-sample.
+        gate_items: prompts that no pair has, each with its preferred completion, for `divided`; without them they are
+            drawn from the pairs themselves, and Ŝ is then in-sample.
         review: the inspector.
         train: does the work that costs, in this process unless told otherwise (`trainers.dpo.launch`).
 
@@ -137,13 +142,16 @@ def run_phase(
         ValueError: there are no pairs, or none is short enough.
     """
     gated = settings.reference == "gated"
-    G_k = list(gate_items) or gate_subset(
-        [(pair.prompt, pair.chosen) for pair in pairs], gate.prompts, stream(seed, "phase", phase, "gate")
-    )
+    if settings.reference == "fixed":
+        gate = replace(gate, max_kl=phase * gate.max_kl)
+    rng = stream(seed, "phase", phase, "gate")
+    own = [(pair.prompt, pair.chosen) for pair in pairs]
+    G_k, watched = divided(gate_items or gate_subset(own, gate.prompts + gate.stop_prompts, rng), gate)
     prompts = tuple(dict.fromkeys(prompt for prompt, _ in G_k))
     job = TrainJob(
-        tuple(pairs), settings, settings.checkpoints if gated else 0, tuple(G_k), phase, seed, gate.max_kl
-    )
+        tuple(pairs), settings, settings.checkpoints, tuple(G_k), phase, seed, gate.max_kl,
+        tuple(watched or gate_subset(own, gate.stop_prompts, rng)),
+    )  # fmt: skip
     decision, promoted, rolled_back = None, settings.reference == "every_phase", False
     with _all_or_nothing(policy):
         if settings.initialisation == "base":
@@ -162,11 +170,13 @@ def run_phase(
             promoted = decision.promote
             # Beyond the budget, or no number.
             rolled_back = not promoted and not C_k[-1].kl <= gate.max_kl
-        elif math.isnan(C_k[-1].kl):  # nothing would stop weights that are no numbers any more
+        elif within := [index for index, each in enumerate(C_k) if each.kl <= gate.max_kl]:
+            chosen = within[-1]
+        else:
             promoted, rolled_back = False, True
+        if (promoted or not gated) and C_k[chosen].name != POLICY:
+            policy.copy(C_k[chosen].name, POLICY)
         if promoted:
-            if C_k[chosen].name != POLICY:
-                policy.copy(C_k[chosen].name, POLICY)
             policy.copy(POLICY, REFERENCE)
         if rolled_back:
             policy.copy(_START, POLICY)
@@ -179,8 +189,18 @@ def run_phase(
     )  # fmt: skip
 
 
+def divided(items: Sequence[Item], gate: GateSettings) -> tuple[list[Item], list[Item]]:
+    """G_k, and what the end of the training is decided by: a third of the prompts at most, and none of fewer than
+    three."""
+    prompts = list(dict.fromkeys(prompt for prompt, _ in items))
+    count = min(gate.stop_prompts, len(prompts) // 3)
+    watched = set(prompts[::3][:count])
+    judged = set([prompt for prompt in prompts if prompt not in watched][: gate.prompts])
+    return [item for item in items if item[0] in judged], [item for item in items if item[0] in watched]
+
+
 def gate_subset(items: Sequence[Item], prompts: int, rng: np.random.Generator) -> list[Item]:
-    """G_k: all items of up to `prompts` prompts, drawn uniformly, not by score.
+    """All items of up to `prompts` prompts, drawn uniformly, not by score.
 
     Whole prompts are drawn because the divergence of all completions of a prompt costs about as much as that of one.
     """

@@ -31,7 +31,7 @@ class PhaseSettings:
     180 pairs went from 0.08 to 0.57 in eleven."""
     checkpoints: int = 2
     """Intermediate checkpoints that the gate may choose: the last of the `checks` before the end; it may always choose
-    the final policy. Gated rule only."""
+    the final policy. The other rules take the last one within `gate.max_kl`."""
     batch_size: int = 8
     """Pairs per optimiser step."""
     divergence: Literal["reverse_kl", "forward_kl"] = "reverse_kl"
@@ -62,21 +62,26 @@ class GateSettings:
 
     min_gain: float = 0.0
     """ε_s, in units of Ŝ: a promotion needs at least this much."""
-    standard_errors: float = 1.0
-    """ε_s, in standard errors of the gain: a promotion needs more than this many. 0: `min_gain` alone decides."""
+    standard_errors: float = 2.0
+    """ε_s, in standard errors of the gain, paired by prompt: a promotion needs more than this many. With one, a phase
+    that changes nothing passes one time in six. 0: `min_gain` alone decides."""
     max_kl: float = 0.5
-    """δ_H, nats per token: the trust region. Phases without a target moved the policy by 0.02 to 0.26, a runaway moves
-    it by twice the budget and more."""
+    """δ_H, nats per token: the trust region of a phase, under every reference rule, around the phase's reference. A
+    `fixed` reference stays behind, so in phase k the policy may be k times as far from it. Phases without a target
+    moved the policy by 0.02 to 0.26, a runaway moves it by twice the budget and more."""
     kl_penalty: float = 0.001
     """β_ref, units of Ŝ per nat: how much a checkpoint has to gain to be allowed one nat more. A doubled share of
     improving edits is worth about 0.0005, so that of two checkpoints that gain alike the nearer one is taken."""
     prompts: int = 8
     """Prompts in the gate subset, drawn at random from the phase's buffer and kept out of its pairs."""
+    stop_prompts: int = 4
+    """Prompts, drawn likewise, along which K̂L is measured while training, to end it: other ones, so that the gate
+    judges on what training has not looked at."""
     share: float = 0.25
-    """Share of the buffer's prompts that the gate subset has at most; the others are left for pairs."""
+    """Share of the buffer's prompts that both have at most; the others are left for pairs."""
     samples: int = 8
     """Fresh completions per gate prompt that Ŝ is the mean of."""
 
     def __post_init__(self) -> None:
-        bounds = {"at least 1": "prompts samples", "in (0, 1)": "share"}
+        bounds = {"at least 1": "prompts stop_prompts samples", "in (0, 1)": "share"}
         require(self, bounds | {"at least 0": "max_kl standard_errors kl_penalty"})

@@ -146,8 +146,8 @@ def writable(
 def draw_gate_prompts(
     records: Sequence[Candidate], settings: GateSettings, rng: np.random.Generator
 ) -> list[str]:
-    """The prompts of the gate subset, of those that the records answer, each as likely as any other. Fewer than two
-    tell nothing about spread: then none is drawn."""
+    """The prompts of the gate and of the training's end, of those that the records answer, each as likely as any other.
+    Fewer than two tell nothing about spread: then none is drawn."""
     distinct = list(dict.fromkeys(record.prompt for record in records))
-    count = min(settings.prompts, int(len(distinct) * settings.share))
+    count = min(settings.prompts + settings.stop_prompts, int(len(distinct) * settings.share))
     return thinned(distinct, count, rng) if count >= 2 else []

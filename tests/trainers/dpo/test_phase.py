@@ -8,14 +8,17 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.agents.models.settings import LoraSettings
 from atlas_gym.trainers.dpo.kl import Divergence
-from atlas_gym.trainers.dpo.phase import gate_subset, late_mean, sinking_warnings
+from atlas_gym.trainers.dpo.phase import divided, gate_subset, late_mean, sinking_warnings
 from atlas_gym.trainers.dpo.settings import GateSettings
 from atlas_gym.trainers.dpo.train import train
 from tests.trainers.small_phases import (
+    OPEN,
     PAIRS,
     PROMPTS,
     SETTINGS,
@@ -87,9 +90,38 @@ def test_the_other_rules_move_the_reference_as_they_say(policy, rule):
         result = run(policy, never, settings, phase=phase)
         assert result.promoted == (rule == "every_phase")
         assert result.decision is None
-        assert [checkpoint.name for checkpoint in result.checkpoints] == [POLICY]
-        assert result.checkpoints[0].kl > 0.0
+        assert result.checkpoints[result.chosen].name == POLICY
+        assert result.checkpoints[-1].kl > 0.0
         assert policy.digest(REFERENCE) == (policy.digest(POLICY) if result.promoted else before)
+
+
+@pytest.mark.parametrize("rule", ["fixed", "every_phase"])
+def test_the_other_rules_have_a_trust_region_too(policy, rule):
+    settings = dataclasses.replace(SETTINGS, reference=rule)
+    policy.add("before", copy_of=POLICY)
+    first, *_, last = run(policy, never, settings).checkpoints
+    policy.copy("before", POLICY)
+    policy.copy("before", REFERENCE)
+    room = (first.kl + last.kl) / 2
+    result = run(policy, never, settings, gate=dataclasses.replace(OPEN, max_kl=room))
+    kept = result.checkpoints[result.chosen]
+    assert kept.name != POLICY
+    assert kept.kl <= room < result.checkpoints[result.chosen + 1].kl
+    assert policy.equal(POLICY, REFERENCE) == result.promoted == (rule == "every_phase")
+    before = digests(policy)
+    lost = run(policy, never, settings, gate=dataclasses.replace(OPEN, max_kl=1e-9), phase=2)
+    assert (lost.promoted, lost.rolled_back, digests(policy)) == (False, True, before)
+
+
+def test_a_fixed_reference_has_the_room_of_all_phases_so_far(policy):
+    settings = dataclasses.replace(SETTINGS, reference="fixed")
+    policy.add("before", copy_of=POLICY)
+    final = run(policy, never, settings, phase=3).checkpoints[-1]
+    for per_phase, kept in ((final.kl / 2.9, True), (final.kl / 3.1, False)):
+        policy.copy("before", POLICY)
+        gate = dataclasses.replace(OPEN, max_kl=per_phase)
+        result = run(policy, never, settings, gate=gate, phase=3)
+        assert (result.checkpoints[result.chosen].name == POLICY) == kept
 
 
 def test_initialisation_and_reference_are_independent(policy):
@@ -109,7 +141,6 @@ def test_a_phase_is_a_function_of_its_inputs(folder):
         outcomes.append(result)
     assert outcomes[0] == outcomes[1]
     assert outcomes[0]["policy_digest"] != outcomes[2]["policy_digest"]
-    assert outcomes[0]["gate_prompts"] != outcomes[2]["gate_prompts"]
 
 
 @pytest.mark.parametrize("error", [RuntimeError("the scorer died"), KeyboardInterrupt()])
@@ -144,7 +175,7 @@ def test_steps_are_reported_while_they_happen(policy):
 
 def test_pairs_that_are_too_long_are_left_out_and_counted(policy):
     result = run(policy, settings=dataclasses.replace(SETTINGS, max_tokens=12))
-    short = [p for p in PAIRS if len(p.prompt) + max(len(p.chosen), len(p.rejected)) <= 12]
+    short = [p for p in PAIRS if len(p.prompt) + max(len(p.chosen), len(p.rejected) - 1) <= 12]
     assert 0 < len(short) < len(PAIRS)
     assert (result.pairs, result.dropped) == (len(short), len(PAIRS) - len(short))
     with pytest.raises(ValueError, match="max_tokens"):
@@ -155,6 +186,20 @@ def test_the_gate_subset_may_come_from_elsewhere(policy):
     items = [("other =", " 1\n"), ("yet another =", " 2\n")]
     result = run(policy, gate_items=items)
     assert result.gate_prompts == ("other =", "yet another =")
+
+
+@given(count=st.integers(1, 20), prompts=st.integers(1, 9), stop=st.integers(1, 9))
+def test_the_gate_and_the_end_of_the_training_look_at_different_prompts(count, prompts, stop):
+    items = [(f"p{i // 2}", f"{i}") for i in range(2 * count)]
+    judged, watched = divided(items, GateSettings(prompts=prompts, stop_prompts=stop))
+    first, second = ({prompt for prompt, _ in part} for part in (judged, watched))
+    assert not first & second
+    assert (len(first), len(second)) == (
+        min(prompts, count - min(stop, count // 3)),
+        min(stop, count // 3),
+    )
+    assert len(judged) == 2 * len(first)
+    assert len(watched) == 2 * len(second)
 
 
 @pytest.mark.parametrize("rule", ["gated", "every_phase"])

@@ -28,8 +28,10 @@ def test_training_ends_at_the_target_and_keeps_the_last_checkpoints(policy):
     assert kls[-1] >= target > max(kls[:-1])
     assert len(result.steps) == steps[-1] < len(free.steps)
     assert [c.step for c in result.checkpoints] == list(steps[-3:])
-    # What was measured on the way is Eq. 3 of the checkpoints.
-    assert [c.kl for c in result.checkpoints] == pytest.approx(kls[-3:], abs=1e-6)
+    # Along other prompts than the gate's.
+    assert all(
+        c.kl != pytest.approx(kl, rel=1e-4) for c, kl in zip(result.checkpoints, kls[-3:], strict=True)
+    )
     assert [s.loss for s in result.steps] == [s.loss for s in free.steps[: len(result.steps)]]
 
 

@@ -85,13 +85,14 @@ BUFFER = [answer(10 * p + k, f"p{p}", -0.1 * k if k < 2 else None) for p in rang
 
 
 def gate(prompts=8, seed=0, buffer=BUFFER, share=0.25):
-    return draw_gate_prompts(buffer, GateSettings(prompts=prompts, share=share), np.random.default_rng(seed))
+    settings = GateSettings(prompts=prompts, stop_prompts=1, share=share)
+    return draw_gate_prompts(buffer, settings, np.random.default_rng(seed))
 
 
 def test_the_gate_has_a_share_of_the_prompts():
     found = gate()
     assert len(found) == len(set(found)) == 3
-    assert len(gate(prompts=2)) == 2
+    assert len(gate(prompts=1)) == 2  # and the one that ends the training
     assert len(gate(share=0.5)) == 6
 
 
