@@ -123,7 +123,7 @@ _ADVICE = {
     Status.INVALID: "The program could not be loaded.",
     Status.ERROR: "The program raised an error, or gave an answer that cannot be used.",
     Status.TIMEOUT: "The program was stopped: it took too long. Do less work per call.",
-    Status.MEMORY: "The program was stopped: it used too much memory.",
+    Status.MEMORY: "The program was stopped: it used too much memory. All its runs share one process.",
     Status.VIOLATION: "The program was stopped: it tried what is forbidden (files, network, processes).",
     Status.CRASHED: "The program's process ended before the evaluation did.",
 }

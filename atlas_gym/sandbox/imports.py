@@ -7,15 +7,20 @@ one, is found only if it is loaded already: the `import` then fails as for a pac
 import contextlib
 import dis
 import importlib
+import importlib.util
 import os
 import sys
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder
+from typing import Any
 
 PACKAGES = ("numpy", "scipy", "torch", "torchgen", "functorch", "typing_extensions", "sympy", "mpmath")
 """What can be imported besides the standard library, where it is installed; the last five are torch's own needs."""
 _IMPORT_NAME, _EXTENDED_ARG = dis.opmap["IMPORT_NAME"], dis.opmap["EXTENDED_ARG"]
+_LOAD_CONST = dis.opmap["LOAD_CONST"]
+_MOST_FUNCTIONS = 2000
+"""Functions of libraries that are looked at."""
 _NEED_DYNAMO = {
     *("optim", "func", "vmap", "grad_and_value", "jacrev", "jacfwd", "vjp", "jvp", "checkpoint", "compile")
 }
@@ -44,16 +49,23 @@ def hide_other_packages() -> None:
 
 
 def import_ahead(code: types.CodeType) -> None:
-    """Import the modules that `code` imports anywhere, and their submodules that it names."""
+    """Import the modules that `code` imports anywhere, their submodules that it names, and what is imported by those of
+    their functions that it names only when they are called."""
     codes = [code]  # and those of the functions and classes in it
     for part in codes:
         codes += (constant for constant in part.co_consts if isinstance(constant, types.CodeType))
     names = {name for part in codes for name in part.co_names}
     everything = ("*",) in code.co_consts  # `from … import *`, which only the program's own level can have
-    for module in dict.fromkeys(module for part in codes for module in _imported(part)):
+    imported = dict.fromkeys(module for part in codes for module, _, _ in _imported(part))
+    for module in imported:
         _try(module)
         exported = getattr(sys.modules.get(module), "__all__", ()) if everything else ()
         _load_parts(module, names.union(exported))
+    if "np" in names and "numpy" not in imported:
+        _load_parts("numpy", names)
+    _import_late(imported, names)
+    if "strptime" in names:
+        _try("_strptime")
     if "torch" in sys.modules and names & _NEED_DYNAMO:
         _try("torch._dynamo")
 
@@ -70,14 +82,44 @@ def _load_parts(module: str, names: set[str]) -> None:
                 getattr(package, name)
 
 
-def _imported(code: types.CodeType) -> Iterator[str]:
-    """The names in its import statements. Instructions are pairs of bytes: operation and argument."""
-    raw, high = code.co_code, 0
+def _import_late(imported: Iterable[str], names: set[str]) -> None:
+    """Import what functions of libraries import in their bodies: those of these names, and whatever they name."""
+    roots = {module.partition(".")[0] for module in imported}
+    modules = [vars(m) for name, m in list(sys.modules.items()) if name.partition(".")[0] in roots]
+    pending: list[Any] = [module[name] for module in modules for name in names & module.keys()]
+    seen: set[int] = set()
+    for found in pending:
+        if len(seen) > _MOST_FUNCTIONS:
+            return
+        found = getattr(found, "__wrapped__", found)
+        if id(found) in seen:
+            continue
+        seen.add(id(found))
+        if isinstance(found, type):
+            pending += [part for part in vars(found).values() if isinstance(part, types.FunctionType)]
+        elif isinstance(found, types.FunctionType):
+            space, code = found.__globals__, found.__code__
+            pending += [space[name] for name in code.co_names if name in space]
+            for name, level, parts in _imported(code):
+                module = "." * level + name
+                with contextlib.suppress(ImportError, TypeError, ValueError):
+                    module = importlib.util.resolve_name(module, space.get("__package__"))
+                _try(module)
+                _load_parts(module, set(parts or ()))
+
+
+def _imported(code: types.CodeType) -> Iterator[tuple[str, Any, Any]]:
+    """Its import statements: the module, levels above, and what is taken from it. Instructions are pairs of bytes:
+    operation and argument."""
+    raw, high, before = code.co_code, 0, (0, 0)
     for at in range(0, len(raw), 2):
         argument = high | raw[at + 1]
         high = argument << 8 if raw[at] == _EXTENDED_ARG else 0
         if raw[at] == _IMPORT_NAME:
-            yield code.co_names[argument]
+            level, parts = before
+            yield code.co_names[argument], level, parts
+        elif raw[at] == _LOAD_CONST:
+            before = before[1], code.co_consts[argument]
 
 
 def _modules_in(folder: str) -> set[str]:

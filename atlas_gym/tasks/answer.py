@@ -71,6 +71,13 @@ class Answer:
             self.refuse("an array with NaN or infinity in it", "finite numbers")
         return value.copy() if dtype is float and value.dtype is _FLOAT64 else self._converted(value, dtype)
 
+    def ranking(self, length: int) -> np.ndarray:
+        """The answer as a fresh array of so many numbers whose order counts alone: infinity is one, NaN is not."""
+        values = self.array(length, finite=False)
+        if np.isnan(values).any():
+            self.refuse("an array with NaN in it", "numbers that can be ordered")
+        return values
+
     def number(self, low: float = -math.inf, high: float = math.inf) -> float:
         """The answer as a finite float from `low` to `high`; an array of one number counts, a truth value does not."""
         value = self._scalar()

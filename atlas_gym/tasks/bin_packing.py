@@ -187,7 +187,7 @@ class OnlineBinPacking(ProgramTask, id="ATLAS-BinPacking-v0"):
             ]
             answers = calls.ask_all(questions, all_visible=True)  # sequences tell nothing of each other
             for packing, item, fitting, answer in zip(packings, arrivals, places, answers, strict=True):
-                packing.put(item, int(fitting[answer.array(len(fitting)).argmax()]))
+                packing.put(item, int(fitting[answer.ranking(len(fitting)).argmax()]))
         return [self._judgement(sizes, p) for sizes, p in zip(instances, packings, strict=True)]
 
     def _judgement(self, sizes: np.ndarray, packing: "_Packing") -> Judgement:

@@ -333,7 +333,7 @@ class TravellingSalesman(ProgramTask, id="ATLAS-TSP-v0"):
             ]
             # All visible, as sets of cities tell nothing of each other.
             for k, answer in enumerate(calls.ask_all(questions, all_visible=True)):
-                best = int(answer.array(len(left[k])).argmax())
+                best = int(answer.ranking(len(left[k])).argmax())
                 tours[k].append(int(left[k][best]))
                 left[k] = np.delete(left[k], best)
         return [self._judgement(cities, tour) for cities, tour in zip(instances, tours, strict=True)]

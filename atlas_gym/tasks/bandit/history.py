@@ -61,6 +61,25 @@ class History(Sequence):
     def __reversed__(self) -> Iterator[Entry]:
         return reversed(self._all_entries()[:])
 
+    def __add__(self, other: Any) -> list[Any]:
+        return self.copy() + list(other)
+
+    def __radd__(self, other: Any) -> list[Any]:
+        return list(other) + self.copy()
+
+    def __mul__(self, times: int) -> list[Any]:
+        return self.copy() * times
+
+    __rmul__ = __mul__
+
+    def copy(self) -> list[Entry]:
+        """The rounds as a list of its own."""
+        return self._all_entries()[:]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """The rounds as rows, (n, 3), of objects."""
+        return np.asarray(self.copy(), dtype=dtype or object)
+
     def __repr__(self) -> str:
         return f"<history of {self._length} rounds (x, arm, reward)>"
 

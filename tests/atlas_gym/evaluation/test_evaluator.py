@@ -101,6 +101,15 @@ def guess(hint, t):
         ("import scipy; scipy.optimize.minimize", "ok"),
         ("from numpy import *; from numpy.linalg import *; norm(fft.fft([3.0]))", "ok"),
         ("import importlib; importlib.import_module('col' + 'orsys')", "error"),
+        ("from scipy.special import roots_legendre; roots_legendre(5)", "ok"),
+        ("from scipy.optimize import brute; brute(np.sum, ((-1, 1), (-1, 1)), Ns=3)", "ok"),
+        ("from scipy.optimize import shgo; shgo(np.sum, [(-1, 1)])", "ok"),
+        ("from scipy.optimize import differential_evolution as de; de(np.sum, [(-1, 1)], maxiter=2)", "ok"),
+        ("from scipy import optimize; optimize.minimize(np.sum, [1.0], method='COBYLA')", "ok"),
+        ("import scipy; scipy.optimize.minimize(lambda x: x @ x, [1.0], method='COBYQA')", "ok"),
+        ("from scipy.integrate import quad_vec; quad_vec(np.sin, 0, 1)", "ok"),
+        ("np.testing.assert_allclose(1, 1); np.char.upper('a'); np.rec.array([1])", "ok"),
+        ("import datetime; datetime.datetime.strptime('2020', '%Y')", "ok"),
         ("import gymnasium", "error"),
         ("import os; os.stat('/')", "violation"),
         ("import signal; signal.setitimer(signal.ITIMER_REAL, 1)", "violation"),
@@ -115,7 +124,6 @@ def test_what_an_honest_program_notices(evaluator, line, status):
 @pytest.mark.parametrize(
     ("line", "advised"),
     [
-        ("import scipy.special; scipy.special.roots_legendre(5)", "import scipy.linalg"),
         ("import importlib; importlib.import_module('col' + 'orsys')", "import colorsys"),
         ("import scipy.no_such_part", ""),
         ("import importlib; importlib.import_module('gymnasium')", ""),
@@ -130,6 +138,13 @@ def test_a_module_that_is_looked_for_while_the_program_runs_has_to_be_imported(e
     if advised:
         assert f"Put `{advised}` into the program" in evaluation.detail
         assert evaluator.evaluate(f"{advised}\n{line}\n{HONEST}", task).ok
+
+
+@pytest.mark.parametrize(
+    "around", ["{}", "\ufeff{}", "```python\n{}```", "\n````\n{}````\n", "\ufeff```\n{}```\nDone."]
+)
+def test_a_mark_or_a_fence_around_a_program_is_taken_off(evaluator, around):
+    assert evaluator.evaluate(around.format(HONEST), TASK).ok
 
 
 def test_no_cpu_time_is_won_by_ignoring_the_warning(evaluator):

@@ -136,6 +136,12 @@ def test_nothing_is_an_answer_only_where_it_is_asked_for(value, method, argument
     assert len(Answer("rank", []).array(0)) == 0
 
 
+def test_in_a_ranking_infinity_counts():
+    assert Answer("rank", [-np.inf, 1, np.inf]).ranking(3).argmax() == 2
+    assert "NaN" in refused([1.0, np.nan], "ranking", 2)
+    assert "shape (2,)" in refused([1.0], "ranking", 2)
+
+
 def test_entries_of_a_dictionary_are_answers():
     assert Answer("fit", {"y": [1.0]}).entry("y").array(1)[0] == 1.0
     assert (

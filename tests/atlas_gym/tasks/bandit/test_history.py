@@ -23,6 +23,16 @@ def plain(entries):
     return [(x.tolist(), arm, reward) for x, arm, reward in entries]
 
 
+def test_what_a_list_can_do_it_can():
+    (history, *_), (expected, *_) = filled(4)
+    first = list(history[:1])
+    assert plain(history + first) == expected + expected[:1]
+    assert plain(first + history[1:]) == expected
+    assert plain(history[:2] + history[2:]) == plain(history.copy()) == expected
+    assert len(history * 2) == len(2 * history) == 8
+    assert np.asarray(history)[:, 2].tolist() == history.rewards.tolist()
+
+
 @given(
     rounds=st.integers(0, 20),
     start=st.none() | st.integers(-25, 25),
