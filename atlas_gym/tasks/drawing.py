@@ -6,6 +6,7 @@ import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
 from atlas_gym.evaluation.result import Evaluation
+from atlas_gym.text import clean
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
@@ -34,6 +35,7 @@ def as_image(
     Raises DependencyNotInstalled if matplotlib is missing.
     """
     try:  # apart from matplotlib's global state
+        from matplotlib import style
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
@@ -41,14 +43,15 @@ def as_image(
             'render_mode="rgb_array" draws with matplotlib: pip install "atlas-gym[render]". '
             'render_mode="ansi" needs nothing.'
         ) from error
-    drawing = Figure(figsize=(6.4, 4.8), dpi=100, layout="constrained")
-    drawing.suptitle(title)
-    axes = list(drawing.subplots(*panels, squeeze=False).flat)
-    canvas = FigureCanvasAgg(drawing)
-    if evaluation is not None and evaluation.ok:
-        axes[0].set_title(f"score {evaluation.score:.4f}", fontsize=9)
-        draw(axes[0] if len(axes) == 1 else axes, evaluation.traces)
-    elif evaluation is not None:
-        axes[0].set_title(f"status: {evaluation.status}", fontsize=9)
-    canvas.draw()
+    with style.context("default"):
+        drawing = Figure(figsize=(6.4, 4.8), dpi=100, layout="constrained")
+        drawing.suptitle(clean(title, 200), parse_math=False)
+        axes = list(drawing.subplots(*panels, squeeze=False).flat)
+        canvas = FigureCanvasAgg(drawing)
+        if evaluation is not None and evaluation.ok:
+            axes[0].set_title(f"score {evaluation.score:.4f}", fontsize=9)
+            draw(axes[0] if len(axes) == 1 else axes, evaluation.traces)
+        elif evaluation is not None:
+            axes[0].set_title(f"status: {evaluation.status}", fontsize=9)
+        canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()

@@ -21,7 +21,6 @@ from atlas_gym.experiments.cli.summary import print_summary, write_files
 from atlas_gym.experiments.loggers.console import LiveView
 from atlas_gym.experiments.loggers.wandb import WandbObserver
 from atlas_gym.experiments.report.data import read_run
-from atlas_gym.experiments.report.page import write_report
 from atlas_gym.text import clean
 from atlas_gym.trainers.dpo.launch import LaunchError
 from atlas_gym.trainers.loop.atlas import AtlasRun
@@ -76,10 +75,14 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
         controlled = config.control == "frozen" and config.phases > 0
         afterwards = config.rounds - config.blocks[0][1] if controlled else 0
         view = LiveView(config.rounds, config.phases, console, afterwards)
+
+        def warn(text: str) -> None:
+            console.print(text, style="yellow", markup=False)
+
         tracker = WandbObserver(
             store,
             config,
-            warn=lambda text: console.print(text, style="yellow", markup=False),
+            warn=warn,
             tell=lambda text: console.print(text, style="dim", markup=False, soft_wrap=True),
         )
         with closing(tracker):
@@ -96,12 +99,7 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
                 _say_how_to_go_on(folder, console)
                 return EXIT_INTERRUPTED
             done = read_run(folder)
-            files = write_files(done, summary)
-            try:
-                files.append(write_report([folder]))
-            except Exception as error:  # noqa: BLE001  the run is complete; its report can be made again at any time
-                text = f"No report: {error}. Try atlas report {folder}"
-                console.print(text, style="yellow", markup=False)
+            files = write_files(done, summary, warn)
             tracker.attach(files)
             print_summary(done, summary, console)
         console.print(f"\nIn {where}: run.sqlite, config.yaml, " + ", ".join(path.name for path in files))

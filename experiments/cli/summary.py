@@ -1,6 +1,6 @@
 """The table at the end of a run, and the files that go with it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,10 @@ from rich.table import Table
 from atlas_gym.experiments.loggers.metrics import improvement
 from atlas_gym.experiments.report.data import RunData
 from atlas_gym.experiments.report.figures import as_png, draw_learning, draw_scores
+from atlas_gym.experiments.report.page import write_report
 from atlas_gym.experiments.report.tables import mean_error
 from atlas_gym.experiments.report.words import said
+from atlas_gym.text import clean, one_line
 from atlas_gym.trainers.store.folder import write_anew
 
 
@@ -54,13 +56,25 @@ def print_summary(run: RunData, summary: Mapping[str, Any], console: Console) ->
     console.print(Syntax(best["program"], "python", background_color="default"))
 
 
-def write_files(run: RunData, summary: Mapping[str, Any]) -> list[Path]:
-    """Write the best program and the figures into the run folder; returns their paths."""
-    program, scores = run.folder / "best_program.py", run.folder / "best_score.png"
-    write_anew(program, summary["best"]["program"])
-    as_png(draw_scores(run, f"{summary['env']}, {summary['method']}, seed {summary['seed']}"), scores)
-    figure = draw_learning(run)
-    if figure is None:
-        return [program, scores]
-    as_png(figure, run.folder / "learning.png")
-    return [program, scores, run.folder / "learning.png"]
+def write_files(run: RunData, summary: Mapping[str, Any], warn: Callable[[str], None]) -> list[Path]:
+    """Write the best program, the figures and the report into the run folder; returns their paths. The run is complete:
+    of a picture or page that fails a line is said."""
+    title = f"{summary['env']}, {summary['method']}, seed {summary['seed']}"
+    files = [write_anew(run.folder / "best_program.py", summary["best"]["program"])]
+
+    def learning(path: Path) -> None:
+        if (figure := draw_learning(run)) is not None:
+            as_png(figure, path)
+
+    for name, make in {
+        "best_score.png": lambda path: as_png(draw_scores(run, title), path),
+        "learning.png": learning,
+        "report.html": lambda path: write_report([run.folder], path),
+    }.items():
+        try:
+            make(path := run.folder / name)
+            files += [path] if path.exists() else []
+        except Exception as error:  # noqa: BLE001  they can be made again
+            said = f"{type(error).__name__}: {one_line(str(error), 300)}"
+            warn(f"No {name} ({said}). Try atlas report {clean(str(run.folder), 300)}")
+    return files

@@ -10,3 +10,7 @@ Programs and replies are written by whoever was asked for them, and are hostile 
 value (Jinja's autoescape), characters that cannot be seen are shown as escapes, and the page has no script: its
 Content-Security-Policy allows its own style sheet, by hash, and embedded pictures.
 """
+
+import os
+
+os.environ["MPLBACKEND"] = "Agg"  # a notebook's need not be known here, and would end matplotlib's import

@@ -13,7 +13,15 @@ from matplotlib.figure import Figure
 
 from atlas_gym.experiments.report.comparison import Group, band
 from atlas_gym.experiments.report.data import RunData
-from atlas_gym.experiments.report.style import COLORS, KEPT, MUTED, PROMOTED, TEXT_WIDTH, plot_style
+from atlas_gym.experiments.report.style import (
+    COLORS,
+    KEPT,
+    MUTED,
+    PROMOTED,
+    TEXT_WIDTH,
+    no_formula,
+    plot_style,
+)
 from atlas_gym.intervals import half_width
 from atlas_gym.trainers.loop.exam import BASE
 from atlas_gym.trainers.store.folder import write_anew
@@ -45,7 +53,7 @@ def draw_scores(run: RunData, title: str = "") -> Figure:
         low, high = run.curve[0][1], run.curve[-1][1]
         if high > low:
             axes.set_ylim(2 * low - high, high + 0.06 * (high - low))
-        axes.set_title(title)
+        axes.set_title(no_formula(title))
         return figure
 
 
@@ -74,7 +82,7 @@ def draw_comparison(groups: Sequence[Group]) -> Figure:
         for number, group in enumerate(groups):
             if (found := band(group)) is not None:
                 color = COLORS[number % len(COLORS)]
-                label = f"{group.label[:80]}: {found.meaning}".replace("$", r"\$")  # no formula
+                label = no_formula(f"{group.label[:80]}: {found.meaning}")
                 axes.plot(found.evaluations, found.mean, color=color, label=label)
                 axes.fill_between(found.evaluations, found.low, found.high, color=color, **_BAND)
         axes.set(xlabel="different programs evaluated", ylabel="best score so far")

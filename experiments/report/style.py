@@ -6,10 +6,10 @@ Use as `with plot_style():` around both drawing and saving.
 from contextlib import AbstractContextManager
 from typing import Any
 
-import matplotlib
 from cycler import cycler
+from matplotlib import style
 
-matplotlib.use("Agg")
+from atlas_gym.text import clean
 
 COLUMN_WIDTH, TEXT_WIDTH = 3.35, 6.9
 """Inches: one column of a two-column paper, and the whole text."""
@@ -29,5 +29,10 @@ _STYLE: dict[Any, Any] = {
 
 
 def plot_style() -> AbstractContextManager[None]:
-    """matplotlib's settings for the block's figures."""
-    return matplotlib.rc_context(_STYLE)
+    """matplotlib's settings for the block's figures, whatever the user's are."""
+    return style.context(["default", _STYLE])
+
+
+def no_formula(text: str) -> str:
+    """Somebody's text for a figure: it may hold what is no formula, or no character."""
+    return clean(text, 200).replace("$", r"\$")

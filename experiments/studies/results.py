@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from atlas_gym.experiments.loggers.metrics import improvement
 from atlas_gym.experiments.report.data import intelligible, read_run
-from atlas_gym.experiments.report.style import COLORS, TEXT_WIDTH, plot_style
+from atlas_gym.experiments.report.style import COLORS, TEXT_WIDTH, no_formula, plot_style
 from atlas_gym.experiments.report.table_formats import Table, table, write_csv
 from atlas_gym.experiments.report.tables import instance_scores, run_row
 from atlas_gym.experiments.studies.plan import Plan, run_name
@@ -162,7 +162,7 @@ def draw(values: Mapping[str, pd.DataFrame], label: str, path: Path) -> Path:
                 panel.plot(own, np.full(len(own), row), ".", color=color, alpha=0.5)
                 if len(own) > 1:
                     panel.errorbar(np.mean(own), row, xerr=half_width(own), fmt="|", color=color, capsize=3)
-            panel.set(title=task, yticks=range(len(arms)), yticklabels=arms)
+            panel.set(title=no_formula(task), yticks=range(len(arms)), yticklabels=[*map(no_formula, arms)])
         figure.supxlabel(label, size="medium")
         panel.invert_yaxis()
         figure.savefig(path, metadata={"Software": None})

@@ -2,7 +2,10 @@
 
 import base64
 import hashlib
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,9 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from atlas_gym.experiments.cli import summary
 from atlas_gym.experiments.report import page
 from atlas_gym.experiments.report.__main__ import main
 from atlas_gym.experiments.report.data import read_run
+from atlas_gym.experiments.report.figures import as_png, draw_scores
 from atlas_gym.trainers.store.store import RunStore
 from tests.experiments.report.synthetic import ATTACK, Layout, make_run
 
@@ -155,3 +160,39 @@ def test_a_full_disk_is_named_and_leaves_no_half_page(run_folder, tmp_path, monk
 def test_long_programs_are_cut_before_they_are_compared():
     before, after = ("".join(f"{i * step % 997}\n" for i in range(200_000)) for step in (1, 3))
     assert len(list(page.diff(before, after))) < 3 * page.PROGRAM_LINES
+
+
+def test_the_users_matplotlib_is_not_ours(run_folder, tmp_path):
+    (tmp_path / "matplotlibrc").write_text("text.usetex: True\nfont.size: 90\n")
+    environment = {**os.environ, "MPLBACKEND": "nonsense", "MATPLOTLIBRC": str(tmp_path)}
+    command = [
+        sys.executable,
+        "-m",
+        "atlas_gym.experiments.report",
+        str(run_folder),
+        "--output",
+        tmp_path / "a.html",
+    ]
+    assert subprocess.run(command, env=environment, capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["$x^^$", "a\udcffb", "{", "\\", "a\nb"])
+def test_a_name_is_no_formula(run, name):
+    as_png(draw_scores(run, name))
+
+
+def test_a_picture_or_page_that_fails_is_a_line(run, tmp_path, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("no font\nfor it")
+
+    for name in ("draw_scores", "write_report"):
+        monkeypatch.setattr(summary, name, fail)
+    said = []
+    files = summary.write_files(
+        replace(run, folder=tmp_path),
+        {"env": "x", "method": "y", "seed": 0, "best": {"program": "z"}},
+        said.append,
+    )
+    assert [path.name for path in files] == ["best_program.py"]
+    assert [line.partition(".")[0] for line in said] == ["No best_score", "No report"]
+    assert all("no font for it" in line for line in said)
