@@ -35,7 +35,13 @@ EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
 
 def begin(config: RunConfig, folder: Path) -> int:
     """Begin the run, or continue it; returns the exit code (0 done, 1 failed, 2 no such model, 130 interrupted)."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stopped by an agent: as gently as by Ctrl-C
+    for stop in (
+        signal.SIGTERM,
+        signal.SIGHUP,
+        signal.SIGUSR1,
+    ):  # by an agent, a lost line, Slurm: as by Ctrl-C
+        if signal.getsignal(stop) != signal.SIG_IGN:  # as under nohup
+            signal.signal(stop, signal.default_int_handler)
     # Progress bars of loading, advertisements and notices to authors are not for whoever watches a run.
     os.environ.setdefault("WANDB_SILENT", "true")
     transformers_logging.disable_progress_bar()

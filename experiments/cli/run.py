@@ -58,6 +58,8 @@ def _resolve(flags: Namespace, settings: Mapping[str, Any]) -> tuple[RunConfig, 
         stored = None
     if flags.resume and stored is None:
         where = f"{folder} has no config.yaml" if folder else "atlas resume FOLDER"
+        if folder and not folder.exists():
+            where = f"there is no folder {folder}"
         raise SettingsError(f"--resume needs --folder with a run in it: {where}")
     if stored is not None and stored.stat().st_size == 0:
         raise SettingsError(f"{stored} is empty: put the run's back, or name another --folder")

@@ -170,7 +170,14 @@ class RunConfig:
     @property
     def needs_policy(self) -> bool:
         """Whether the model's weights are needed in this process."""
-        return self.backend.name == "transformers" or self.phases > 0
+        return self.asks_model and (self.backend.name == "transformers" or self.phases > 0)
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether a model writes anything; changed numbers and supporters' edits need none."""
+        styles = self.messages or self.agent.styles
+        written = any(weight > 0 for style, weight in styles.items() if style != "numeric")
+        return self.phases > 0 or (self.exploration.samples > 0 and written)
 
     @property
     def phases(self) -> int:
@@ -218,6 +225,14 @@ def load_config(path: Path | None, overrides: Mapping[str, Any]) -> RunConfig:
         SettingsError: the file is missing or not YAML, or a setting is unknown or unusable.
     """
     values = merge({} if path is None else read_layers(path, "the configuration"), overrides)
+    layout = overrides.get("exploration")
+    islands = layout.get("islands") if isinstance(layout, Mapping) else None
+    if (
+        isinstance(islands, int)
+        and "instances" not in overrides
+        and isinstance(values.get("instances"), list)
+    ):
+        values["instances"] = values["instances"][: max(1, islands)]  # fewer islands have fewer instances
     method = values.get("method", RunConfig.method)
     known = METHODS.get(method, {}) if isinstance(method, str) else {}  # else `build` refuses it by name
     return build(RunConfig, merge(known, values))

@@ -59,7 +59,9 @@ class Parts:
         self.spec = make_task(config.env, **config.env_args)
         self.pool = opened.enter_context(make_pool(config))
         self.policy = make_policy(config, folder, store) if folder else None
-        tokenizer = self.policy.tokenizer if self.policy else tokenizer_of(config.backend, config.model)
+        tokenizer = self.policy.tokenizer if self.policy else None
+        if config.asks_model and not self.policy:
+            tokenizer = tokenizer_of(config.backend, config.model)
         self.agent = ResearchAgent(
             self.spec, config.agent, seed=config.seed, chat=chat_of(tokenizer), messages=config.messages,
             instances=len(self.tasks.instances),
@@ -67,10 +69,11 @@ class Parts:
         for island in range(config.exploration.islands if config.exploration.samples else 0):
             start = self.tasks.instances[island % len(self.tasks.instances)].start or config.start
             self.agent.require_sites(self.spec.starts[start], f"the start `{start}`")
-        self.backend = open_engine(
-            config.backend, config.sampling, model=config.model, folder=store.folder, policy=self.policy
-        )  # fmt: skip
-        opened.callback(self.backend.close)
+        if config.asks_model:  # else nothing will be asked of it
+            self.backend = open_engine(
+                config.backend, config.sampling, model=config.model, folder=store.folder, policy=self.policy
+            )
+            opened.callback(self.backend.close)
         greet_supporters(config.supporters)
         for text in silent_servers(config):
             self.tell("stage", text)
@@ -187,7 +190,7 @@ def silent_servers(config: RunConfig) -> Iterator[str]:
     from atlas_gym.agents.engines.client import EndpointError
 
     server = config.backend.server
-    if config.backend.name == "openai":
+    if config.asks_model and config.backend.name == "openai":
         try:
             CompletionsEngine(server, config.sampling).answer()
         except EndpointError:

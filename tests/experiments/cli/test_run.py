@@ -1,17 +1,22 @@
 """What the command line says: in words, and to the letter."""
 
 import io
+import os
+import signal
+import time
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 import torch
 from rich.console import Console
 
+from atlas_gym.experiments.cli import main_job
 from atlas_gym.experiments.cli.run import main
 from atlas_gym.experiments.loggers.console import LiveView
 from atlas_gym.hidden_streams import marks
 from atlas_gym.trainers.loop.beginning import note_beginning, reached
-from atlas_gym.trainers.loop.config import load_config, save_config
+from atlas_gym.trainers.loop.config import RunConfig, load_config, save_config
 from atlas_gym.trainers.store.store import RunStore
 from tests.secret import secret_is
 
@@ -32,7 +37,7 @@ def test_half_of_what_wandbs_agent_sets_is_no_run_of_a_sweep(variables, monkeypa
         # In brackets, as extras and lists are: a console with markup would swallow them.
         (["--config", "no[such,file].yaml"], "no[such,file].yaml"),
         (["--seed=[yes,no]"], "seed must be a valid integer, not ['yes', 'no']"),
-        (["--resume", "--folder", "no[run]"], "--folder with a run in it: no[run] has no config.yaml"),
+        (["--resume", "--folder", "no[run]"], "--folder with a run in it: there is no folder no[run]"),
         (["--resume"], "--resume needs --folder with a run in it: atlas resume FOLDER"),
         (["--env=ATLAS-Nope-v0"], "there are ATLAS-Bandit-v0, ATLAS-Burgers-v0"),
         (["--start=nope"], "start must be one of named, inlined, scratch"),
@@ -45,6 +50,20 @@ def test_a_mistake_is_one_line_and_a_usage_error(arguments, says, capsys):
     said = capsys.readouterr().err
     assert says in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_signal_is_as_ctrl_c_unless_it_is_ignored(number, ignored, tmp_path, monkeypatch):
+    monkeypatch.setattr(main_job, "_run", lambda *_: os.kill(os.getpid(), number) or time.sleep(1) or 7)
+    before = [(one, signal.getsignal(one)) for one in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)]
+    signal.signal(number, signal.SIG_IGN if ignored else signal.SIG_DFL)
+    try:
+        with nullcontext() if ignored else pytest.raises(KeyboardInterrupt):
+            assert main_job.begin(RunConfig(), tmp_path) == 7
+    finally:
+        for one, handler in before:
+            signal.signal(one, handler)
 
 
 @pytest.fixture

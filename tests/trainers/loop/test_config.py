@@ -134,3 +134,17 @@ def test_rounds_may_be_added():
     assert not refused_changes(config(4), config(6))
     assert refused_changes(config(6), config(4)) == "rounds: 6 against 4"
     assert refused_changes(config(4), config(6, seed=1)) == "seed: 0 against 1"
+
+
+def test_fewer_islands_have_fewer_instances():
+    default = Path("experiments/configs/default.yaml")
+    config = load_config(default, {"exploration": {"islands": 1}})
+    assert config.instances == load_config(default, {}).instances[:1]
+
+
+@pytest.mark.parametrize(
+    ("method", "asks"), [("numbers-alone", False), ("supporter-alone", False), ("search", True)]
+)
+def test_what_no_model_writes_needs_none(method, asks):
+    config = load_config(None, {"method": method})
+    assert config.asks_model == config.needs_policy == asks
