@@ -13,7 +13,7 @@ batch by prompts and add up their gradients.
 import math
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -243,8 +243,11 @@ def _step(
     tokens = sum(len(example.chosen[1]) for example in batch)
     everything = sum(len(example.rejected[1]) for example in batch) + tokens
     sums = torch.zeros(6, device=policy.device)
-    for part in _parts(own, how, most):
+    # Of padded rows so many pairs as there is room for at once; the trees of a batch have it.
+    count = max(1, most // (2 * max(map(_length, batch)))) if how == "rows" else len(batch)
+    for first in range(0, len(own), count):
         with _precision(policy, settings):
+            part = own[first : first + count]
             losses = _losses(policy.model, part, settings, how, most, (len(batch), tokens, everything))
         losses[0].backward()
         learner.collect()
@@ -260,16 +263,6 @@ def _step(
     learner.renew()
     *averages, entropy, gradient = torch.cat([sums, norm[None]]).tolist()
     return *averages, gradient, entropy
-
-
-def _parts(examples: list[Example], how: Layout, most: int) -> Iterator[list[Example]]:
-    """Of padded rows, so many pairs as there is room for at once; trees of a batch have it."""
-    if how == "rows":
-        count = max(1, most // (2 * max(map(_length, examples), default=1)))
-        for first in range(0, len(examples), count):
-            yield examples[first : first + count]
-    elif examples:
-        yield examples
 
 
 def _losses(
@@ -312,8 +305,8 @@ def _keep(policy: Policy, kept: dict[str, int], step: int, most: int) -> None:
         kept[older] = kept.get(newer, step)
 
 
-def _precision(policy: Policy, settings: PhaseSettings) -> Any:
-    return torch.autocast(policy.device.type, torch.bfloat16) if settings.bf16 else nullcontext()
+def _precision(policy: Policy, settings: PhaseSettings) -> torch.autocast:
+    return torch.autocast(policy.device.type, torch.bfloat16, enabled=settings.bf16)
 
 
 @contextmanager

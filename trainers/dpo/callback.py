@@ -1,0 +1,147 @@
+"""A reference that moves through EvoDPO's gate, for TRL's `DPOTrainer` and any PEFT model.
+
+    from datasets import Dataset
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from trl import DPOConfig, DPOTrainer
+    from atlas_gym.trainers.dpo.callback import GatedReference
+
+    folder = "HuggingFaceTB/SmolLM2-135M-Instruct"
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = get_peft_model(AutoModelForCausalLM.from_pretrained(folder), LoraConfig(task_type="CAUSAL_LM"))
+    rows = [{"prompt": f"{n} + {n} =", "chosen": f" {2 * n}", "rejected": f" {2 * n + 1}"} for n in range(64)]
+    held_out = [(f"{n} + {n} =", f" {2 * n}") for n in range(64, 80)]
+
+    def score(model):  # of each held-out prompt, higher is better
+        model.eval()
+        found = []
+        for prompt, answer in held_out:
+            tokens = tokenizer(prompt, return_tensors="pt").to(model.device)
+            said = tokenizer.decode(model.generate(**tokens, max_new_tokens=3, do_sample=False)[0])
+            found.append(float(answer in said))
+        return found
+
+    gate = GatedReference(score=score, items=held_out, max_kl=0.5, every=8)
+    trainer = DPOTrainer(model, args=DPOConfig("out", bf16=False), train_dataset=Dataset.from_list(rows),
+                         processing_class=tokenizer, callbacks=[gate])
+    trainer.train()
+    print([entry for entry in trainer.state.log_history if "gate/promoted" in entry])
+
+TRL keeps the reference of a PEFT model as a frozen adapter, "ref", and takes the base where there is none. Every
+`every` steps, a phase, the gate of a run of ATLAS (`trainers.dpo.gate`) decides whether "ref" becomes the policy. TRL's
+checkpoints hold both adapters and the decisions, so that a resumed training goes on with the reference that it had.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from peft import PeftModel
+from transformers import TrainerCallback
+from trl.trainer.utils import use_adapter
+
+from atlas_gym.intervals import standard_error
+from atlas_gym.trainers.dpo.gate import gate_decision
+from atlas_gym.trainers.dpo.kl import Divergence, Item
+from atlas_gym.trainers.dpo.settings import GateSettings
+
+_REFERENCE = "ref"
+"""What TRL calls the adapter."""
+
+
+class GatedReference(TrainerCallback):
+    """The reference becomes the policy if the policy gains and is near enough; else it stays.
+
+    A refused policy goes on, or returns to the reference if it is beyond `max_kl`: from there no phase could be
+    promoted. Each decision is an entry of `trainer.state.log_history`, with ``gate/promoted`` and ``gate/reason``.
+
+    Args:
+        score: of a model with its active adapter, one number for each of some prompts that are not in the training
+            data, always the same. Asked of policy and reference, gated rule only.
+        items: (prompt, preferred completion), along which K̂L (Eq. 3) is measured; not in the training data either.
+        max_kl: δ_H, nats per token.
+        every: optimiser steps of a phase.
+        rule: "gated", or for comparison "fixed" (the reference stays) and "every_phase" (it always moves).
+        min_gain: ε_s in units of the score.
+        standard_errors: ε_s in standard errors of the gain, paired by prompt.
+
+    Raises:
+        ValueError: when training begins, of a model or a configuration whose reference cannot move.
+    """
+
+    def __init__(
+        self,
+        score: Callable[[PeftModel], Sequence[float]],
+        items: Sequence[Item],
+        max_kl: float = 0.5,
+        every: int = 100,
+        rule: Literal["gated", "fixed", "every_phase"] = "gated",
+        min_gain: float = 0.0,
+        standard_errors: float = 2.0,
+    ) -> None:
+        self.score, self.items, self.every, self.rule = score, items, every, rule
+        self.gate = GateSettings(min_gain=min_gain, standard_errors=standard_errors, max_kl=max_kl)
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+        if not isinstance(model, PeftModel):
+            raise ValueError("the reference of a whole model cannot move: give the trainer a PEFT model")
+        if getattr(args, "precompute_ref_log_probs", False):
+            raise ValueError("precompute_ref_log_probs computes the reference once: turn it off")
+        # TRL's reference is then the base, which a fresh adapter is as well.
+        if _REFERENCE not in model.peft_config:
+            policy = model.active_adapter
+            model.add_adapter(_REFERENCE, model.peft_config[policy])
+            model.set_adapter(policy)
+            if any(tensor.any() for name, tensor in _tensors(model, _REFERENCE).items() if "lora_B" in name):
+                raise ValueError("a fresh adapter is not the base here: set init_lora_weights=True")
+
+    def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+        if state.global_step % self.every:
+            return
+        training, policy = model.training, model.active_adapter
+        model.eval()
+        adapted: Any = _Adapted(model, kwargs["processing_class"])
+        kl = Divergence(adapted, _REFERENCE, self.items, "rows").of([policy])[policy].mean
+        promoted = self.rule == "every_phase"
+        entry: dict[str, Any] = {"gate/kl": kl}
+        if self.rule == "gated":
+            with torch.no_grad():
+                own = np.asarray(self.score(model), dtype=float)
+                with adapted.using(_REFERENCE):
+                    gains = own - np.asarray(self.score(model), dtype=float)
+            decision = gate_decision(gains.mean(), kl, self.gate, gain_error=float(standard_error(gains)))
+            promoted = decision.promote
+            entry |= {"gate/reason": decision.reason, "gate/gain": decision.gain}
+        if promoted:
+            _copy(model, policy, _REFERENCE)
+        elif self.rule == "gated" and not kl <= self.gate.max_kl:
+            _copy(model, _REFERENCE, policy)
+        model.train(training)
+        state.log_history.append(entry | {"gate/promoted": promoted, "step": state.global_step})
+
+
+class _Adapted:
+    """What `Divergence` asks of a policy, of any PEFT model."""
+
+    def __init__(self, model: PeftModel, tokenizer: Any) -> None:
+        self.model, self.tokenizer, self.device = model, tokenizer, model.device
+
+    @contextmanager
+    def using(self, name: str) -> Iterator[PeftModel]:
+        with use_adapter(self.model, name):
+            yield self.model
+
+
+def _tensors(model: PeftModel, name: str) -> dict[str, torch.Tensor]:
+    """The adapter's parameters by their names, less its own."""
+    found = model.named_parameters()
+    return {key.replace(f".{name}.", "."): tensor for key, tensor in found if f".{name}." in key}
+
+
+def _copy(model: PeftModel, source: str, target: str) -> None:
+    targets = _tensors(model, target)
+    with torch.no_grad():
+        for key, tensor in _tensors(model, source).items():
+            targets[key].copy_(tensor)
