@@ -36,6 +36,7 @@ lint: $(DEV)
 
 docs: $(DOCS)  ## the documentation's site in build/site; any warning is an error
 	@$(BIN)/python docs/gallery.py
+	@$(BIN)/python docs/constructions.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict $(ARGS)
 
 bench: $(DEV) model  ## half an hour, each beside what one would use instead; ARGS="evaluation burgers": only those

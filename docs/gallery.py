@@ -21,7 +21,7 @@ HEAD = """\
 Every program that comes with an environment, under its default preset, on the same {seeds} held-out seeds; ± is half
 of a 95 % interval over them. *Better* is by how much a program's mean score is closer to 0 than the initial program's,
 paired by seed. Made by `make docs`; tasks depend on the machine's secret, so another machine's figures differ within
-the intervals.
+the intervals. [Constructions](constructions.md) have a page of their own.
 """
 
 
@@ -54,5 +54,9 @@ def shown(interval: Interval, form: str) -> str:
 if __name__ == "__main__":
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 4
     with EvaluatorPool(2) as evaluators:
-        tables = [table(make_task(env_id), number, evaluators) for env_id in registered_ids()]
+        tables = [
+            table(make_task(env_id), number, evaluators)
+            for env_id in registered_ids()
+            if "Construct" not in env_id
+        ]
     PAGE.write_text("\n".join([HEAD.format(seeds=number), *tables]), encoding="utf-8")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from atlas_gym.evaluation.result import Judgement
+from atlas_gym.evaluation.result import Judgement, Limits
 from atlas_gym.tasks.calls import Calls
 from atlas_gym.tasks.given_programs import template_of
 from atlas_gym.tasks.program_task import ProgramTask
@@ -75,6 +75,8 @@ def leave_room(item, bins):
 
 _MOST = 1_000_000
 """Capacity and items, at most."""
+_OR = (120, 250, 500, 1000)
+"""Items in the OR library's sets (Beasley 1990, after Falkenauer 1996)."""
 
 
 class OnlineBinPacking(ProgramTask, id="ATLAS-BinPacking-v0"):
@@ -120,13 +122,26 @@ class OnlineBinPacking(ProgramTask, id="ATLAS-BinPacking-v0"):
 
     | Keyword       | Default     | Meaning                                                                           |
     |---------------|-------------|-----------------------------------------------------------------------------------|
-    | `preset`      | `"default"` | `default`, `or_library` (uniform sizes, capacity 150), `weibull_5k` (FunSearch's) |
+    | `preset`      | `"default"` | `default`, `or_library` (uniform sizes, capacity 150), and the published sets     |
     | `law`         | `"weibull"` | of sizes: Weibull (shape 3, scale 45), or `uniform` from 20 to 100                |
     | `capacity`    | 100         | of a bin                                                                          |
     | `items`       | 1000        | in a sequence                                                                     |
     | `count`       | 5           | sequences per evaluation                                                          |
     | `limits`      | `Limits()`  | wall-clock and CPU time, memory, source and error length                          |
     | `start`       | `"named"`   | program shown first; or `inlined`, `scratch`                                      |
+
+    The published sets, by their law, and the bins beyond L1 that FunSearch's paper prints for them in %, on sequences
+    of its own: of best fit, and of what it found.
+
+    | Preset         | Sequences   | Items        | Best fit | FunSearch |
+    |----------------|-------------|--------------|----------|-----------|
+    | `or1`          | 20, uniform | 120          | 5.81     | 5.30      |
+    | `or2`          | 20, uniform | 250          | 6.06     | 4.19      |
+    | `or3`          | 20, uniform | 500          | 5.37     | 3.11      |
+    | `or4`          | 20, uniform | 1000         | 4.94     | 2.47      |
+    | `weibull_5k`   | 5, Weibull  | 5000         | 3.98     | 0.68      |
+    | `weibull_10k`  | 5, Weibull  | 10,000       | 3.90     | 0.32      |
+    | `weibull_100k` | 1, Weibull  | 100,000      | 3.79     | 0.03      |
 
     All tasks have the keywords of `atlas_gym.envs.program_env.ProgramEnv` as well.
     """
@@ -148,7 +163,13 @@ class OnlineBinPacking(ProgramTask, id="ATLAS-BinPacking-v0"):
     presets = {
         "default": {},
         "or_library": {"law": "uniform", "capacity": 150},
-        "weibull_5k": {"items": 5000, "count": 1},
+        **{
+            f"or{k}": {"law": "uniform", "capacity": 150, "items": n, "count": 20}
+            for k, n in enumerate(_OR, 1)
+        },
+        "weibull_5k": {"items": 5000, "count": 5, "limits": Limits(wall_s=60.0, cpu_s=60.0)},
+        "weibull_10k": {"items": 10_000, "count": 5, "limits": Limits(wall_s=120.0, cpu_s=120.0)},
+        "weibull_100k": {"items": 100_000, "count": 1, "limits": Limits(wall_s=600.0, cpu_s=600.0)},
     }
 
     law: Literal["weibull", "uniform"] = "weibull"

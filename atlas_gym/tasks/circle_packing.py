@@ -100,10 +100,12 @@ class CirclePacking(ProgramTask, id="ATLAS-CirclePacking-v0"):
     last program: the sum of its radii, how many circles touch nothing, or which two overlap and by how much.
 
     ## Rewards
-    The sum of the radii minus the best known, `best_known`: 2.6359 for 26 circles (AlphaEvolve 2.63586; ShinkaEvolve,
-    Lange et al. 2025, 2.63598). A reward above 0.0001 would be a discovery. A packing is feasible or not, exactly: the
-    numbers returned are taken as the rational numbers that they are, so r = 1 − x may be too large by a rounding.
-    Subtract 1e-12. −2.6359 counts as useless; a program that fails, or whose circles overlap, gets −3.6359.
+    The sum of the radii minus the best known, `best_known`, so that a reward above 0 would be a discovery. For 26
+    circles 2.6358628 (AlphaEvolve, May 2025), 2.6359828 (ShinkaEvolve, Lange et al., September 2025), 2.63598308
+    (ThetaEvolve, November 2025; 2.635983084919 in Packomania's table, September 2026); AutoEvolver's 2.6359884 (March
+    2026) holds up to 1e-6 only. A packing is feasible or not, exactly: the numbers returned are taken as the rational
+    numbers that they are, so r = 1 − x may be too large by a rounding. Subtract 1e-12. −2.6359 counts as useless; a
+    program that fails, or whose circles overlap, gets −3.6359.
 
     ## Starting State
     Nothing is drawn: seeds and splits differ in nothing but the seed of the program's own random generators.
@@ -112,9 +114,9 @@ class CirclePacking(ProgramTask, id="ATLAS-CirclePacking-v0"):
 
     | Keyword       | Default            | Meaning                                                  |
     |---------------|--------------------|----------------------------------------------------------|
-    | `preset`      | `"default"`        | `default`, `circles_32` (best known 2.937, AlphaEvolve)  |
+    | `preset`      | `"default"`        | `default`, `circles_32` (best known 2.93957, Packomania) |
     | `n`           | 26                 | number of circles                                        |
-    | `best_known`  | 2.6359             | sum of radii that is worth 0; to be given with another n |
+    | `best_known`  | 2.635983084919     | sum of radii that is worth 0; to be given with another n |
     | `limits`      | 30 s, else as ever | programs that optimise need seconds                      |
     | `start`       | `"named"`          | program shown first; or `inlined`, `scratch`             |
 
@@ -136,11 +138,11 @@ class CirclePacking(ProgramTask, id="ATLAS-CirclePacking-v0"):
     imports = ("scipy.optimize",)
     floor = -2.6359
     metrics = ("sum_of_radii",)
-    presets = {"default": {}, "circles_32": {"n": 32, "best_known": 2.937}}
+    presets = {"default": {}, "circles_32": {"n": 32, "best_known": 2.939572771205}}
 
     n: int = 26
     """Circles, 1 to 10,000."""
-    best_known: float = 2.6359
+    best_known: float = 2.635983084919
     """Sum of radii that scores are measured against, above 0."""
     limits: Limits = Limits(wall_s=30.0, cpu_s=30.0)
 
@@ -183,7 +185,7 @@ Place {n} circles in the unit square, none overlapping another, with as large a 
     n: number of circles, {n}.
     Returns two values: the centres, an array (n, 2) with coordinates from 0 to 1, and the radii, an array (n,).
 
-The score is the sum of the radii minus {best:g}, the best known: higher is better. Overlaps and edges are checked
+The score is the sum of the radii minus {best:.9g}, the best known: higher is better. Overlaps and edges are checked
 exactly, without any tolerance, so make radii smaller by 1e-12. Circles of different sizes do better than equal ones;
 the radii can be optimised together with the centres, e.g. with scipy.optimize.minimize(method="SLSQP")."""
 

@@ -36,6 +36,7 @@ BUILT_IN = {
     "ATLAS-BinPacking-v0": "atlas_gym.tasks.bin_packing:OnlineBinPacking",
     "ATLAS-TSP-v0": "atlas_gym.tasks.tours:TravellingSalesman",
     "ATLAS-CirclePacking-v0": "atlas_gym.tasks.circle_packing:CirclePacking",
+    "ATLAS-Dispatching-v0": "atlas_gym.tasks.dispatching:Dispatching",
     "ATLAS-Construct-CirclesRectangle-v0": "atlas_gym.tasks.constructions.circles_rectangle:CirclesRectangle",
     "ATLAS-Construct-HeilbronnTriangle-v0": "atlas_gym.tasks.constructions.heilbronn_triangle:HeilbronnTriangle",
     "ATLAS-Construct-HeilbronnConvex-v0": "atlas_gym.tasks.constructions.heilbronn_convex:HeilbronnConvex",

@@ -271,7 +271,7 @@ class TravellingSalesman(ProgramTask, id="ATLAS-TSP-v0"):
 
     | Keyword       | Default     | Meaning                                                         |
     |---------------|-------------|-----------------------------------------------------------------|
-    | `preset`      | `"default"` | `default`, `cities_100`                                         |
+    | `preset`      | `"default"` | `default`, `cities_20`, `cities_50`, `cities_100`               |
     | `cities`      | 60          | in a set                                                        |
     | `count`       | 20          | sets per evaluation; five were few enough to be learnt by heart |
     | `limits`      | `Limits()`  | wall-clock and CPU time, memory, source and error length        |
@@ -285,10 +285,15 @@ class TravellingSalesman(ProgramTask, id="ATLAS-TSP-v0"):
     templates = (
         template_of(near_first, function, Parameter("w_spread", 0.0025, 1), Parameter("w_back", 0.0004, 1)),
     )
-    experts = {"look_ahead": look_ahead, **load_experts("atlas_gym.tasks.experts", "plan")}
+    experts = {"look_ahead": look_ahead, **load_experts("atlas_gym.tasks.experts", "plan", "guided")}
     floor = -1.0
     metrics = ("length",)
-    presets = {"default": {}, "cities_100": {"cities": 100, "count": 10}}
+    presets = {
+        "default": {},
+        "cities_20": {"cities": 20},
+        "cities_50": {"cities": 50},
+        "cities_100": {"cities": 100, "count": 10},
+    }
 
     cities: int = 60
     """In an instance, 5 to 2,000."""

@@ -133,6 +133,8 @@ BY_CALLS: dict[str, frozenset[Status]] = {
 
 ROW = "(np.column_stack([(np.arange(n) + 0.5) / n, np.full(n, 0.5)]), np.full(n, 0.5 / n) * (1 - 1e-12))"
 
+GRID = "np.indices((4, 4)).reshape(2, -1).T"
+
 SEATS: dict[str, Callable[[], Seat]] = {
     "toy": lambda: TOY,
     "ATLAS-Bandit-v0": bandit,
@@ -142,9 +144,13 @@ SEATS: dict[str, Callable[[], Seat]] = {
     ),
     "ATLAS-TSP-v0": lambda: task_seat("ATLAS-TSP-v0", "-distances[current, unvisited]", cities=12, count=3),
     "ATLAS-CirclePacking-v0": lambda: task_seat("ATLAS-CirclePacking-v0", ROW, runs=1),
+    "ATLAS-Dispatching-v0": lambda: task_seat(
+        "ATLAS-Dispatching-v0", "-np.arange(len(due))", jobs=30, count=3
+    ),
+    "ATLAS-Construct-DistanceRatio-v0": lambda: task_seat("ATLAS-Construct-DistanceRatio-v0", GRID, runs=1),
 }
 
 
 def registered_ids() -> list[str]:
-    """Every environment of this package."""
-    return list(BUILT_IN)
+    """Every environment of this package; one of the constructions, which differ in their judges only."""
+    return [env_id for env_id in BUILT_IN if "Construct" not in env_id or env_id in SEATS]

@@ -21,6 +21,8 @@ CONSTANTS = {
     "ATLAS-BinPacking-v0": {"items": 60, "count": 3},
     "ATLAS-TSP-v0": {"cities": 12, "count": 3},
     "ATLAS-CirclePacking-v0": {},
+    "ATLAS-Dispatching-v0": {"jobs": 30, "count": 3},
+    "ATLAS-Construct-DistanceRatio-v0": {},
 }  # fmt: skip
 """The seats' own."""
 

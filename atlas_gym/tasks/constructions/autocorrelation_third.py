@@ -69,7 +69,7 @@ class ThirdAutocorrelation(Construction, id="ATLAS-Construct-Autocorrelation3-v0
     experts = load_experts("atlas_gym.tasks.constructions.experts", "autocorrelation_third")
     presets = {"default": {}, "absolute": {"absolute": True, "best_known": 1.4687}}
     lower_is_better = True
-    source = "EinsteinArena, 20 April 2026"
+    source = "EinsteinArena, 20 April 2026; absolute: AlphaEvolve, 14 May 2025"
 
     absolute: bool = False
     """Whether the maximum is of the absolute value."""

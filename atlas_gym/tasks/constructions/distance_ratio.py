@@ -19,13 +19,16 @@ def sheared_grid(n, dimension):
     side = int(np.ceil(n ** (1 / dimension) - 1e-9))
     points = np.indices((side,) * dimension).reshape(dimension, -1).T.astype(float)
     points[:, 0] += shear * points[:, -1]
-    return points[:n]
+    away = ((points - points.mean(axis=0)) ** 2).sum(axis=1)
+    return points[np.argsort(away, kind="stable")[:n]]
 
 
 def grid(n, dimension):
     """A square grid"""
     side = int(np.ceil(n ** (1 / dimension) - 1e-9))
-    return np.indices((side,) * dimension).reshape(dimension, -1).T[:n]
+    points = np.indices((side,) * dimension).reshape(dimension, -1).T
+    away = ((points - points.mean(axis=0)) ** 2).sum(axis=1)
+    return points[np.argsort(away, kind="stable")[:n]]
 
 
 class DistanceRatio(Construction, id="ATLAS-Construct-DistanceRatio-v0"):

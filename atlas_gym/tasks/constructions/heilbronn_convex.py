@@ -32,7 +32,7 @@ class HeilbronnConvex(Construction, id="ATLAS-Construct-HeilbronnConvex-v0"):
 
     >>> import atlas_gym
     >>> atlas_gym.make_task("ATLAS-Construct-HeilbronnConvex-v0", preset="points_14").best_known
-    0.0278355805
+    0.02783558051756
 
     ## Action Space
     `Source(65536)`: the text of a Python module that defines `place(n)`.
@@ -47,8 +47,9 @@ class HeilbronnConvex(Construction, id="ATLAS-Construct-HeilbronnConvex-v0"):
     areas are rational numbers, without tolerance. −1 counts as useless (three points on a line), a program that fails
     gets −2.
 
-    Best known for 13: 0.030936889034895654 (AlphaEvolve, 14 May 2025); for 14: 0.0278355715 (AlphaEvolve),
-    0.0278355805 (EinsteinArena, 1 April 2026).
+    Best known for 13: 0.0309368890 (AlphaEvolve, 14 May 2025), 0.0309372 (repository hillclimb, 24 August
+    2026; that it is 0.030937207921 is what polishing AlphaEvolve's points gives here); for 14: 0.0278355715
+    (AlphaEvolve), 0.0278355805 (EinsteinArena, 1 April 2026).
 
     ## Starting State
     Nothing is drawn: one problem for all seeds, and no held-out ones.
@@ -59,20 +60,22 @@ class HeilbronnConvex(Construction, id="ATLAS-Construct-HeilbronnConvex-v0"):
     |--------------|-----------------|-----------------------------------------------------|
     | `preset`     | `"default"`     | `default`, `points_14`                              |
     | `n`          | 13              | number of points                                    |
-    | `best_known` | 0.0309368890349 | value that is worth 0; to be given with another `n` |
+    | `best_known` | 0.030937207922  | value that is worth 0; to be given with another `n` |
     | `limits`     | 60 s            | wall-clock and CPU time, else as ever               |
     | `start`      | `"named"`       | program shown first                                 |
     """
 
     function = "place"
     start = two_rings
-    experts = load_experts("atlas_gym.tasks.constructions.experts", "heilbronn_convex_slsqp")
-    presets = {"default": {}, "points_14": {"n": 14, "best_known": 0.0278355805}}
-    source = "AlphaEvolve, 14 May 2025; for 14 EinsteinArena, 1 April 2026"
+    experts = load_experts(
+        "atlas_gym.tasks.constructions.experts", "heilbronn_convex_slsqp", "heilbronn_convex_published"
+    )
+    presets = {"default": {}, "points_14": {"n": 14, "best_known": 0.02783558051756}}
+    source = "hillclimb, 24 August 2026; for 14 EinsteinArena, 1 April 2026"
 
     n: int = 13
     """Points, 3 to 60."""
-    best_known: float = 0.0309368890349
+    best_known: float = 0.030937207922
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -63,7 +63,9 @@ class HeilbronnTriangle(Construction, id="ATLAS-Construct-HeilbronnTriangle-v0")
 
     function = "place"
     start = along_a_curve
-    experts = load_experts("atlas_gym.tasks.constructions.experts", "heilbronn_triangle_slsqp")
+    experts = load_experts(
+        "atlas_gym.tasks.constructions.experts", "heilbronn_triangle_slsqp", "heilbronn_triangle_published"
+    )
     source = "AlphaEvolve, 14 May 2025"
 
     n: int = 11

@@ -88,7 +88,7 @@ class SumsDifferences(Construction, id="ATLAS-Construct-SumsDifferences-v0"):
         differences = 2 * len(np.unique(numbers[upper[1]] - numbers[upper[0]])) - 1
         top, bottom, base = (_DIGITS.ln(Decimal(n)) for n in (differences, sums, 2 * int(numbers[-1]) + 1))
         theta = 1 + Fraction(_DIGITS.divide(_DIGITS.subtract(top, bottom), base)) - _ERROR
-        told = f"{len(numbers)} integers to {numbers[-1]}, {sums} sums, {differences} differences: θ ≥ {float(theta):.6f}"
+        told = f"{len(numbers)} integers to {numbers[-1]}, {sums} sums, {differences} differences: {float(theta):.6f}"
         return theta, told, {"integers": numbers}
 
     def draw(self, axes: Any, traces: Mapping[str, np.ndarray]) -> None:

@@ -13,6 +13,7 @@ QUICK = {
     "ATLAS-BinPacking-v0": {"items": 60, "count": 5},
     "ATLAS-TSP-v0": {"cities": 12, "count": 3},
     "ATLAS-CirclePacking-v0": {"n": 10},
+    "ATLAS-Dispatching-v0": {"jobs": 10, "count": 3},
     "ATLAS-Construct-DistanceRatio-v0": {"n": 4, "best_known": 2.0},
 }
 """Constants that make one evaluation take milliseconds; an environment without an entry fails."""

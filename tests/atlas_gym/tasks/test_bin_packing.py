@@ -147,3 +147,9 @@ def test_sizes_follow_the_law_in_both_splits(split, law, mean, low, high):
     assert sizes.mean() == pytest.approx(mean, abs=1.5)  # some ten standard errors
     assert low <= sizes.min() < sizes.max() <= high
     assert (sizes == np.round(sizes)).all()
+
+
+def test_best_fit_wastes_as_much_on_the_smallest_published_set_as_was_printed():
+    """5.81 % on the set itself (Romera-Paredes et al. 2024, table 1); this is another draw of its law."""
+    task = OnlineBinPacking.from_keywords(preset="or1")
+    assert judge_in_process(text("best_fit"), task).score == pytest.approx(-0.0581, abs=0.01)

@@ -11,9 +11,9 @@ import pytest
 from gymnasium.utils.env_checker import check_env, data_equivalence
 
 from atlas_gym.evaluation.evaluator import shared_evaluator
-from atlas_gym.tasks.registry import BUILT_IN, find_task
+from atlas_gym.tasks.registry import find_task
 from atlas_gym.wrappers import ProgramChoice, TemplateAction
-from tests.atlas_gym.envs.registered import QUICK, marks
+from tests.atlas_gym.envs.registered import IDS, QUICK, marks
 
 pytestmark = [
     pytest.mark.filterwarnings("error"),
@@ -21,7 +21,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version"),
 ]
 
-IDS = list(BUILT_IN)
 NEEDS_SB3 = "needs the extra `sb3`"
 WITH_TEMPLATES = [env_id for env_id in IDS if find_task(env_id).templates]
 

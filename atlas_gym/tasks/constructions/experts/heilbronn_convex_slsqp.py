@@ -11,9 +11,9 @@ from scipy.spatial import ConvexHull
 def place(n):
     began, rng, best = time.process_time(), np.random.default_rng(3), None
     triples = np.array(list(combinations(range(n), 3)))
-    while time.process_time() - began < 40:
+    while time.process_time() - began < 20:
         points, failed = optimised(scattered(rng, n), triples), 0
-        while failed < 12 and time.process_time() - began < 40:
+        while failed < 12 and time.process_time() - began < 20:
             moved = points + 0.1 * rng.standard_normal((n, 2)) * (rng.random((n, 1)) < 0.3)
             found = optimised(moved, triples)
             failed = 0 if smallest(found, triples) > smallest(points, triples) + 1e-9 else failed + 1

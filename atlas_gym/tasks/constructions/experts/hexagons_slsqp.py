@@ -11,7 +11,7 @@ SIXTHS = np.arange(6) * np.pi / 3
 
 def pack(n):
     began, rng, best, least = time.process_time(), np.random.default_rng(0), None, np.inf
-    while time.process_time() - began < 45:
+    while time.process_time() - began < 25:
         found = optimised(rng, n)
         if found is not None and found[1] < least:
             best, least = found[0], found[1]

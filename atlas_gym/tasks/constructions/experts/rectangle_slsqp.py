@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 def pack(n):
     began, rng, best = time.process_time(), np.random.default_rng(4), None
-    while best is None or time.process_time() - began < 20:
+    while best is None or time.process_time() - began < 12:
         found = optimised(rng, n)
         if best is None or found[1].sum() > best[1].sum():
             best = found
