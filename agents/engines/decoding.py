@@ -1,78 +1,57 @@
-"""One batch of decoding: a sequence for all prompts that begin alike, and in it the samples of each (see
-:mod:`agents.engines.hf_transformers`)."""
+"""One batch of decoding: families of requests whose prompts begin alike, and in each the samples of its requests.
 
-import math
-from collections.abc import Sequence
-from itertools import chain
+*Reading.* The prompts of a family, and the texts that their samples must not repeat, are read as one trie, in which
+each common beginning stands once. Their logits decide the first tokens.
+
+*Writing.* A step is a function of fixed shapes: it feeds the last token of each row, draws the next on the device and
+writes it into `Slots`, tensors that stay where they are. On a GPU it is captured once per shape as a CUDA graph and
+replayed, and the device is waited for only where somebody looks at what was drawn; until then, samples that have ended
+go on unread. On a CPU the same function runs as it is, over no more columns than are in use.
+
+The batch shrinks as samples end: to their number on a CPU, to powers of two on a GPU, so that few graphs serve all.
+"""
+
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from transformers import Cache
-from transformers.cache_utils import DynamicLayer
+from torch.nn.functional import scaled_dot_product_attention
 
+from atlas_gym.agents.engines.attention import Attend, attend_to_both, bias
 from atlas_gym.agents.engines.engine import Sampling
-from atlas_gym.agents.engines.sampling import Sample, deviate, draw, truncate
+from atlas_gym.agents.engines.sampling import Sample, draw, first_tokens, truncate
 from atlas_gym.agents.models.token_trie import token_trie
 from atlas_gym.agents.models.tokens import Vocabulary
-from atlas_gym.agents.models.tree_attention import tree_options
+from atlas_gym.agents.models.tree_attention import attend_in_trees, tree_blocks
 
-_ROOM = 0.5
-"""How much larger a tensor is than what it is begun with, as a share of that."""
+Pair = tuple[torch.Tensor, torch.Tensor]
+"""Keys and values."""
+Shape = tuple[int, int, int, int]
+"""Families, rows of a family, columns of its prompts, tokens that a row may draw."""
 
-
-class RoomyLayer(DynamicLayer):
-    """A layer's keys and values, each the front of a tensor with room for the next steps: transformers' own cache
-    appends by copying all it has, at every token; here that happens once in so many steps. The batch may lose
-    sequences, as decoding does (`batch_select_indices`); it is not to be reordered or repeated."""
-
-    _rooms: tuple[torch.Tensor, torch.Tensor] | None = None
-    """Those tensors; None where there is no room behind what is kept."""
-
-    def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Append (batch, heads, columns, width) each; returns all there is."""
-        length = self.get_seq_length()
-        end = length + key_states.shape[-2]
-        if self._rooms is None or end > self._rooms[0].shape[-2]:
-            self._rooms = _room(self.keys, key_states, end), _room(self.values, value_states, end)
-        if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
-        keys, values = self._rooms
-        keys[..., length:end, :], values[..., length:end, :] = key_states, value_states
-        self.keys, self.values = keys[..., :end, :], values[..., :end, :]
-        return self.keys, self.values
-
-    def batch_select_indices(self, indices: torch.Tensor) -> None:
-        """Keep these sequences only."""
-        super().batch_select_indices(indices)
-        self._rooms = None
-
-
-def _room(kept: torch.Tensor | None, fresh: torch.Tensor, columns: int) -> torch.Tensor:
-    """A tensor for so many columns and more, what is kept in front."""
-    batch, heads, _, width = fresh.shape
-    room = fresh.new_empty(batch, heads, columns + math.ceil(columns * _ROOM), width)
-    if kept is not None and kept.numel():
-        room[..., : kept.shape[-2], :] = kept
-    return room
+_LOOK = 16
+"""Steps on a GPU before what was drawn is looked at: most lines end within so many."""
+_READ = 2**15
+"""Tokens that are read at a time, if not those of one family."""
+_COLUMNS = 256
+"""The columns of prompts are a multiple of this on a GPU."""
 
 
 class PromptTrie:
-    """The prompts of one sequence, and the texts that their samples must not repeat, as one trie.
+    """The prompts of one family, and the texts that their samples must not repeat, as one trie.
 
-    The nodes whose logits are wanted stand last, so that those of many sequences end in the same columns.
+    The nodes whose logits are wanted stand last, so that those of many families end in the same columns.
     """
 
     def __init__(self, samples: Sequence[Sample]) -> None:
-        requests = {sample.request: sample for sample in samples}
-        trie = token_trie([sample.prompt + (sample.parent or []) for sample in requests.values()])
-        ends = {request: len(sample.prompt) - 1 for request, sample in requests.items()}
-        paths = dict(zip(requests, trie.paths, strict=True))
-        wanted = {node for request, path in paths.items() for node in path[ends[request] :]}
+        self.requests = list({sample.request: sample for sample in samples}.values())
+        """A sample of each request."""
+        trie = token_trie([sample.prompt + (sample.parent or []) for sample in self.requests])
+        paths = list(zip(self.requests, trie.paths, strict=True))
+        wanted = {node for sample, path in paths for node in path[len(sample.prompt) - 1 :]}
         order = sorted(range(len(trie.tokens)), key=lambda node: (node in wanted, node))
         place = {node: index for index, node in enumerate(order)}
-        self.paths = {request: [place[node] for node in path] for request, path in paths.items()}
+        self.paths = [[place[node] for node in path] for path in trie.paths]
         """For each request the places of its prompt's and its parent's tokens."""
         self.wanted = len(wanted)
         """How many of the last tokens predict something."""
@@ -82,128 +61,285 @@ class PromptTrie:
         self.visible = trie.visible()[rows][:, rows]
         """(N, N) bool, True where a token (row) sees another."""
 
-    def __len__(self) -> int:
-        return len(self.tokens)
+
+class Slots:
+    """All that a step reads and writes, for one shape."""
+
+    def __init__(self, shape: Shape, vocabulary: int, device: torch.device) -> None:
+        families, rows, columns, limit = self.shape = shape
+        self.tokens = torch.zeros(families, rows, dtype=torch.long, device=device)
+        """The last token of each row."""
+        self.positions = torch.zeros_like(self.tokens)
+        """Its place in the text that its row sees."""
+        self.bias = torch.zeros(families, rows, columns, device=device)
+        """What of the prompts each row sees."""
+        self.uniforms = torch.zeros(families, rows, limit + 1, dtype=torch.float64, device=device)
+        self.drawn = torch.zeros(families, rows, limit, dtype=torch.long, device=device)
+        self.column = torch.zeros(1, dtype=torch.long, device=device)
+        """Where the last token stands in `drawn`, and its keys and values among the own ones."""
+        self.banned = torch.zeros(vocabulary, dtype=torch.bool, device=device)
+        self.prompt: dict[int, Pair] = {}
+        """By layer, (families, key heads, columns, D)."""
+        self.own: dict[int, Pair] = {}
+        """By layer, (families, rows, key heads, limit, D)."""
+        self.graph: Any = None
+
+    def layer(self, layer: int, key: torch.Tensor, value: torch.Tensor) -> tuple[Pair, Pair]:
+        """Prompt's and own keys and values of a layer, whose heads are like those of these (…, key heads, any, D)."""
+        families, rows, columns, limit = self.shape
+
+        def zeros(*shape: int) -> Pair:  # what is masked has weight 0, but 0 · NaN is no number
+            k, v = (x.new_zeros(*shape, x.shape[-3], limit, x.shape[-1]) for x in (key, value))
+            return k, v
+
+        if layer not in self.prompt:
+            k, v = (x.new_zeros(families, x.shape[-3], columns, x.shape[-1]) for x in (key, value))
+            self.prompt[layer] = k, v
+        if layer not in self.own:
+            self.own[layer] = zeros(families, rows)
+        return self.prompt[layer], self.own[layer]
+
+    def take(
+        self, other: "Slots", families: torch.Tensor, rows: torch.Tensor, used: int, *, share: bool
+    ) -> None:
+        """Copy these rows (F, R) of these families (F,) of slots with as many columns, and `used` tokens of each.
+        `share`: prompts need no copy where all families stay."""
+        at = families[:, None], rows
+        here = slice(len(families)), slice(rows.shape[1])
+        for name in ("tokens", "positions", "bias", "uniforms", "drawn"):
+            getattr(self, name)[here] = getattr(other, name)[at]
+        self.column.copy_(other.column)
+        self.banned.copy_(other.banned)
+        if share and len(families) == other.shape[0]:
+            self.prompt = other.prompt
+        for layer, theirs in other.own.items():
+            prompt, own = self.layer(layer, *theirs)
+            for target, source in zip(own, theirs, strict=True):
+                target[here][..., :used, :] = source[..., :used, :][at]
+            if self.prompt is not other.prompt:
+                for target, source in zip(prompt, other.prompt[layer], strict=True):
+                    target[here[0]] = source[families]
 
 
-class SampleBatch:
-    """Decodes several requests together, one token per active sample and step."""
+class Batch:
+    """Decodes the samples of several families together."""
 
     def __init__(
-        self, model: Any, vocabulary: Vocabulary, sampling: Sampling, groups: Sequence[list[Sample]]
-    ):
-        """``groups`` holds the samples of each sequence, which may be of several requests; the same tokens are banned
-        for all of them."""
-        self.model = model
-        self.vocabulary = vocabulary
-        self.sampling = sampling
-        self.groups = [list(group) for group in groups]
-        banned = vocabulary.banned(sampling.banned(groups[0][0].stop))
-        self._banned = banned.to(model.device)
-        self._cache = Cache(layer_class_to_replicate=RoomyLayer)
-        self._tries = [PromptTrie(group) for group in groups]
-        self._sample_count = max(len(group) for group in groups)
-        # (sequence, sample, column of the cache): what each sample may look at.
-        self._visible = torch.empty(0)
-        self._row_of = {sample: row for group in groups for row, sample in enumerate(group)}
+        self,
+        model: Any,
+        vocabulary: Vocabulary,
+        sampling: Sampling,
+        families: Sequence[list[Sample]],
+        kept: dict[Shape, Slots],
+        fixed: bool,
+        graphs: bool,
+    ) -> None:
+        """The same tokens are banned for all samples, whose limits are alike.
 
-    @property
-    def active(self) -> list[Sample]:
-        """Samples that have not finished."""
-        return list(chain.from_iterable(self.groups))
+        `fixed`: few shapes, whose slots are kept in `kept` for further batches, and rare looks. `graphs`: steps are
+        captured."""
+        self.model, self.sampling, self.families = model, sampling, families
+        self._kept, self._fixed, self._graphs = kept, fixed, graphs
+        self.device: torch.device = model.device
+        self._banned = vocabulary.banned(sampling.banned(families[0][0].stop)).to(self.device)
+        self._line_end = vocabulary.line_end.to(self.device)
+        self._mask = torch.ones(
+            1, 1, 1, 1, dtype=torch.bool, device=self.device
+        )  # lest transformers builds one
+        self._rows = [list(family) for family in families]
+        self._ended: set[Sample] = set()
+        self._drawn = 0
+
+    def advance(self) -> Iterator[list[tuple[Sample, list[int]]]]:
+        """Draw tokens, and yield what further ones each sample has got, until all are retired or at their limit."""
+        self._read()
+        self._drawn, seen, limit = 1, 0, self.slots.shape[-1]
+        while True:
+            drawn = self.slots.drawn[:, :, seen : self._drawn].tolist()
+            yield [
+                pair
+                for row, samples in zip(drawn, self._rows, strict=False)
+                for pair in zip(samples, row, strict=False)
+                if pair[0] not in self._ended
+            ]
+            seen = self._drawn
+            if seen == limit or len(self._ended) == sum(map(len, self.families)):
+                return
+            self._shrink()
+            for _ in range(min(_LOOK if self._fixed else 1, limit - seen)):
+                self._step()
 
     def retire(self, sample: Sample) -> None:
-        """Take a finished sample out of the batch."""
-        next(group for group in self.groups if sample in group).remove(sample)
+        """Write no more of a sample."""
+        self._ended.add(sample)
 
-    def prefill(self) -> list[Sample]:
-        """Read every beginning once and draw each sample's first token; returns the samples that got one."""
-        width = max(map(len, self._tries))
-        tokens = torch.zeros(len(self._tries), width, dtype=torch.long)
-        positions = torch.zeros_like(tokens)
-        mask = torch.eye(width, dtype=torch.bool).repeat(len(self._tries), 1, 1)  # padding sees itself
-        for row, trie in enumerate(self._tries):
-            span = slice(width - len(trie), width)
+    def _slots(self, shape: Shape) -> Slots:
+        if not self._fixed:
+            return Slots(shape, len(self._banned), self.device)
+        families, rows, columns, limit = shape
+        shape = _power(families), _power(rows), -(-columns // _COLUMNS) * _COLUMNS, limit
+        if shape not in self._kept:
+            self._kept[shape] = Slots(shape, len(self._banned), self.device)
+        return self._kept[shape]
+
+    def _read(self) -> None:
+        """Read all prompts and draw each sample's first token."""
+        tries = [PromptTrie(family) for family in self.families]
+        width = max(len(trie.tokens) for trie in tries)
+        shape = len(tries), max(map(len, self._rows)), width, self.families[0][0].limit
+        self.slots = self._slots(shape)
+        self.slots.column.zero_()
+        self.slots.banned.copy_(self._banned)
+        at_once = max(1, _READ // width)
+        for first in range(0, len(tries), at_once):
+            self._read_families(first, tries[first : first + at_once], width)
+
+    def _read_families(self, first: int, tries: Sequence[PromptTrie], width: int) -> None:
+        """Read these families, which have the slots' rows from the first on, at a common width."""
+        slots, device, families = self.slots, self.device, self.families[first : first + len(tries)]
+        tokens, positions = torch.zeros(2, len(tries), width, dtype=torch.long)
+        mask = torch.eye(width, dtype=torch.bool).repeat(len(tries), 1, 1)  # padding sees itself
+        for row, trie in enumerate(tries):
+            span = slice(width - len(trie.tokens), width)
             tokens[row, span], positions[row, span] = trie.tokens, trie.positions
             mask[row, span, span] = trie.visible
-        mask = mask.to(self.model.device)
-        wanted = max(trie.wanted for trie in self._tries)
-        logits = self._forward(
-            tokens, positions, mask, logits_to_keep=wanted, **tree_options(self.model, mask[:, None])
+        mask = mask.to(device)
+        blocks = tree_blocks(mask[:, None]) if device.type == "cpu" else []
+
+        def attend(
+            layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float
+        ) -> torch.Tensor:
+            for part, fresh in zip(slots.layer(layer, key, value)[0], (key, value), strict=True):
+                part[first : first + len(tries), :, :width] = fresh
+            if blocks:
+                return attend_in_trees(query, key, value, scaling, blocks)
+            return scaled_dot_product_attention(
+                query, key, value, attn_mask=mask[:, None], scale=scaling, enable_gqa=True
+            )
+
+        wanted = max(trie.wanted for trie in tries)
+        logits = self._forward(tokens, positions, attend, logits_to_keep=wanted)
+        requests = [
+            (row, sample, path)
+            for row, trie in enumerate(tries)
+            for sample, path in zip(trie.requests, trie.paths, strict=True)
+        ]
+        # Where in its text a request sees each column, and from which columns its samples' first tokens come.
+        rank = torch.full((len(requests), width), width)
+        shown = 1 + max(len(sample.parent or ()) for _, sample, _ in requests)
+        columns = torch.zeros(len(requests), shown, dtype=torch.long)
+        for number, (row, sample, path) in enumerate(requests):
+            places = torch.tensor(path) + width - len(tries[row].tokens)
+            rank[number, places] = torch.arange(len(path))
+            columns[number, shown - 1 - len(sample.parent or ()) :] = places[len(sample.prompt) - 1 :]
+        rows = torch.tensor([row for row, *_ in requests])[:, None]
+        logits = logits[rows.to(device), (columns - width + wanted).clamp(min=0).to(device)]
+        of = {sample.request: number for number, (_, sample, _) in enumerate(requests)}
+        samples = [sample for family in families for sample in family]
+        asked = torch.tensor([of[sample.request] for sample in samples])
+        uniforms = torch.stack([sample.uniforms for sample in samples]).to(device)
+        followed, drawn = first_tokens(
+            logits.masked_fill(self._banned, float("-inf")), [sample for _, sample, _ in requests],
+            asked.to(device), uniforms, self._line_end, self.sampling,
+        )  # fmt: skip
+        for sample, kept in zip(samples, followed.tolist(), strict=True):
+            sample.followed = kept
+        ends = torch.tensor([len(sample.prompt) for sample in samples]).to(device) + followed
+        seen = torch.zeros(len(samples), slots.shape[2], dtype=torch.bool, device=device)
+        seen[:, :width] = rank[asked].to(device) < ends[:, None]
+        at = tuple(
+            torch.tensor(axis).to(device)
+            for axis in zip(
+                *((first + row, i) for row, family in enumerate(families) for i in range(len(family))),
+                strict=True,
+            )
         )
-        self._visible = torch.zeros(len(self.groups), self._sample_count, width, dtype=torch.bool)
-        for index, (group, trie) in enumerate(zip(self.groups, self._tries, strict=True)):
-            first = width - len(trie)
-            for request in dict.fromkeys(sample.request for sample in group):
-                samples = [sample for sample in group if sample.request == request]
-                path = torch.tensor(trie.paths[request]) + first
-                rows = logits[index, path[len(samples[0].prompt) - 1 :] - (width - wanted)]
-                self._draw_first(samples, rows.masked_fill(self._banned, float("-inf")))
-                for sample in samples:
-                    seen = path[: len(sample.prompt) + sample.followed]
-                    self._visible[index, self._row_of[sample], seen] = True
-        self._visible = self._visible.to(self.model.device)
-        return self.active
+        slots.bias[at] = bias(seen)
+        slots.tokens[at] = drawn
+        slots.drawn[(*at, torch.zeros_like(drawn))] = drawn
+        slots.positions[at] = ends
+        slots.uniforms[at] = uniforms
 
-    def step(self) -> list[Sample]:
-        """Feed each active sample's last token and draw its next; returns the active samples."""
-        self._drop_finished_sequences()
-        samples = self.active
-        width = max(len(group) for group in self.groups)
-        rows = torch.zeros(len(self.groups), width, dtype=torch.long)
-        tokens, positions = torch.zeros_like(rows), torch.zeros_like(rows)
-        fresh = torch.zeros(len(self.groups), self._sample_count, width, dtype=torch.bool)
-        where = [(index, place) for index, group in enumerate(self.groups) for place in range(len(group))]
-        for (index, place), sample in zip(where, samples, strict=True):
-            row = self._row_of[sample]
-            rows[index, place] = row
-            tokens[index, place] = sample.drawn[-1]
-            positions[index, place] = sample.position
-            fresh[index, row, place] = True
-        self._visible = torch.cat([self._visible, fresh.to(self.model.device)], dim=-1)
-        columns = rows.to(self.model.device).unsqueeze(-1).expand(-1, -1, self._visible.shape[-1])
-        logits = self._forward(tokens, positions, self._visible.gather(1, columns))
-        indices, places = zip(*where, strict=True)
-        self._draw(samples, logits[list(indices), list(places)].masked_fill(self._banned, float("-inf")))
-        return samples
+    def _step(self) -> None:
+        """Draw one token for each row."""
+        if self._graphs:
+            self.slots.graph = self.slots.graph or self._capture()
+            self.slots.graph.replay()
+        else:
+            self._write()
+        self._drawn += 1
 
-    def _forward(
-        self, tokens: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor, **options: Any
-    ) -> torch.Tensor:
-        """Logits at these tokens (B, T), each of which sees the columns of the cache that `mask` (B, T, columns)
-        says."""
-        device = self.model.device
-        mask = mask.to(device).unsqueeze(1)
-        if self.model.config._attn_implementation == "eager":  # it adds its mask, SDPA selects by it
-            mask = torch.zeros_like(mask, dtype=self.model.dtype).masked_fill(~mask, float("-inf"))
-        logits: torch.Tensor = self.model(
-            input_ids=tokens.to(device),
-            attention_mask=mask,
-            position_ids=positions.to(device),
-            past_key_values=self._cache,
-            use_cache=True,
+    def _write(self) -> None:
+        """The step itself."""
+        slots = self.slots
+        used = slots.shape[-1] if self._fixed else self._drawn
+        own_bias = bias(torch.arange(used, device=self.device) <= slots.column)[None, None, None]
+
+        def attend(
+            layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float
+        ) -> torch.Tensor:
+            prompt, own = slots.layer(layer, key, value)
+            for part, fresh in zip(own, (key, value), strict=True):
+                part.index_copy_(3, slots.column, fresh.transpose(1, 2).unsqueeze(3))
+            read = own[0][:, :, :, :used], own[1][:, :, :, :used]
+            return attend_to_both(query, prompt, slots.bias, read, own_bias, scaling)
+
+        logits = self._forward(slots.tokens, slots.positions, attend).flatten(0, 1)
+        weights, tokens = truncate(
+            logits.masked_fill(slots.banned, float("-inf")), self.sampling.temperature, self.sampling.top_k
+        )
+        # The first number was for the deviation, the second for the first token.
+        uniforms = slots.uniforms.flatten(0, 1).index_select(1, slots.column + 2)[:, 0]
+        chosen = tokens.gather(1, draw(weights, uniforms).unsqueeze(-1)).view_as(slots.tokens)
+        slots.column.add_(1)
+        slots.positions.add_(1)
+        slots.tokens.copy_(chosen)
+        slots.drawn.index_copy_(2, slots.column, chosen.unsqueeze(-1))
+
+    def _capture(self) -> Any:
+        """The step as a CUDA graph. It is run before, since libraries set themselves up in their first call, which must
+        not be in the graph; then all stands as it did."""
+        slots = self.slots
+        changed = slots.tokens, slots.positions, slots.column, slots.drawn
+        before = [tensor.clone() for tensor in changed]
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            self._write()
+        torch.cuda.current_stream().wait_stream(side)
+        for tensor, value in zip(changed, before, strict=True):
+            tensor.copy_(value)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # others may use the GPU, too
+            self._write()
+        return graph
+
+    def _forward(self, tokens: torch.Tensor, positions: torch.Tensor, attend: Attend, **options: Any) -> Any:
+        """Logits (F, N, vocabulary) for tokens (F, N)."""
+        return self.model(
+            input_ids=tokens.to(self.device),
+            position_ids=positions.to(self.device),
+            attention_mask=self._mask,
+            use_cache=False,
+            attend=attend,
             **options,
         ).logits
-        return logits
 
-    def _drop_finished_sequences(self) -> None:
-        keep = [index for index, group in enumerate(self.groups) if group]
-        if len(keep) == len(self.groups):
+    def _shrink(self) -> None:
+        """Leave out rows whose samples have ended, and families without others."""
+        left = [[i for i, sample in enumerate(row) if sample not in self._ended] for row in self._rows]
+        kept = [family for family, rows in enumerate(left) if rows]
+        widest = max(map(len, left))
+        slots = self._slots((len(kept), widest, *self.slots.shape[2:]))
+        if slots.shape == self.slots.shape:
             return
-        self._cache.batch_select_indices(torch.tensor(keep, device=self.model.device))
-        self._visible = self._visible[keep]
-        self.groups = [self.groups[index] for index in keep]
+        rows = torch.tensor([left[family] + [0] * (widest - len(left[family])) for family in kept])
+        families = torch.tensor(kept).to(self.device)
+        slots.take(self.slots, families, rows.to(self.device), self._drawn, share=not self._fixed)
+        self._rows = [[self._rows[family][i] for i in left[family]] for family in kept]
+        self.slots = slots
 
-    def _draw_first(self, group: list[Sample], logits: torch.Tensor) -> None:
-        """First tokens of one request's samples from the logits (J + 1, vocabulary) along the parent's line."""
-        if group[0].parent is None:
-            self._draw(group, logits[:1].expand(len(group), -1))
-        else:
-            deviate(group, logits, self.vocabulary.line_end, self.sampling)
 
-    def _draw(self, samples: Sequence[Sample], logits: torch.Tensor) -> None:
-        weights, tokens = truncate(logits, self.sampling.temperature, self.sampling.top_k)
-        uniforms = torch.tensor([sample.uniform for sample in samples], dtype=torch.float64)
-        chosen = tokens.gather(1, draw(weights, uniforms).unsqueeze(-1)).squeeze(-1)
-        for sample, token in zip(samples, chosen.tolist(), strict=True):
-            sample.drawn.append(token)
+def _power(number: int) -> int:
+    """The next power of two."""
+    return 1 << (number - 1).bit_length()

@@ -8,8 +8,8 @@ sampling freely from there is exact sampling from the model given "not a copy", 
 sample. Mixing q with the uniform distribution over positions reaches places where the model alone would
 hardly ever deviate.
 
-An engine first shows the model's distribution along the parent's text; from that `deviate` decides for each sample what
-it keeps of its parent and its first own token. From there the engine continues: transformers in a batch of its own
+An engine first shows the model's distribution along the parent's text; from that `first_tokens` decides for each sample
+what it keeps of its parent and its first own token. From there the engine continues: transformers in a batch of its own
 (`agents.engines.decoding`), vLLM, which knows nothing of parents, from a forced prefix of prompt, kept tokens and first
 token.
 
@@ -43,8 +43,8 @@ class Sample:
     """Where the completion ends."""
     limit: int
     """Most tokens to draw."""
-    uniforms: list[float]
-    """Uniform numbers: one for the deviation's position, then one for each token drawn."""
+    uniforms: torch.Tensor
+    """(limit + 1,) uniform numbers: one for the deviation's position, then one for each token drawn."""
     followed: int = 0
     """How many of the parent's tokens it keeps before it deviates."""
     drawn: list[int] = field(default_factory=list)
@@ -54,16 +54,6 @@ class Sample:
     def begun(self) -> list[int]:
         """Tokens of the completion so far: kept from the parent, then drawn."""
         return (self.parent or [])[: self.followed] + self.drawn
-
-    @property
-    def position(self) -> int:
-        """Position of the last drawn token in the text this sample sees."""
-        return len(self.prompt) + self.followed + len(self.drawn) - 1
-
-    @property
-    def uniform(self) -> float:
-        """The uniform number of the next token."""
-        return self.uniforms[len(self.drawn) + 1]
 
     def text(self, tokenizer: Any) -> tuple[str, bool]:
         """Completion up to its end, and whether that end has been reached."""
@@ -89,9 +79,19 @@ class Sampler:
         if request.avoid is not None and (request.avoid or request.stop == "line"):
             parent = encode_continuation(self.tokenizer, request.avoid)
         return [
-            Sample(index, sample, prompt, parent, request.stop, limit, uniforms[sample].tolist())
+            Sample(index, sample, prompt, parent, request.stop, limit, uniforms[sample])
             for sample in range(request.n)
         ]
+
+    def extend(self, sample: Sample, tokens: Sequence[int]) -> Completion | None:
+        """Append tokens to a sample until it is complete."""
+        for token in tokens:
+            sample.drawn.append(token)
+            # Only a break ends a line; the parent's text, which may hold one, is before the first token.
+            last = sample.stop != "line" or bool(self.vocabulary.line_end[token])
+            if (last or len(sample.drawn) in (1, sample.limit)) and (found := self.completion(sample)):
+                return found
+        return None
 
     def completion(self, sample: Sample) -> Completion | None:
         """A sample that has drawn something, if it has reached its end or its limit."""
@@ -103,86 +103,86 @@ class Sampler:
 
 
 def truncate(logits: torch.Tensor, temperature: float, top_k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Probabilities (..., k) of the k likeliest tokens, likeliest first, and these tokens' ids (..., k).
-
-    What is left of the logits is small, so both are in main memory, the probabilities in double precision.
-    """
+    """Probabilities (..., k) of the k likeliest tokens, likeliest first, in double precision, and their ids."""
     size = logits.shape[-1]
     values, tokens = logits.float().topk(min(top_k, size) if top_k else size)
-    return (values.cpu().double() / temperature).softmax(-1), tokens.cpu()
+    return (values.double() / temperature).softmax(-1), tokens
 
 
 def draw(weights: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     """Column index per row of ``weights`` (rows, k), drawn in proportion to them at ``uniforms`` (rows,)."""
     cumulative = weights.cumsum(-1)
-    goal = (uniforms.to(cumulative.dtype) * cumulative[:, -1]).unsqueeze(-1).contiguous()
+    goal = (uniforms.to(cumulative.dtype) * cumulative[:, -1]).unsqueeze(-1)
     # right=True passes over entries of weight zero; rounding must not lead beyond the last positive one.
     index = torch.searchsorted(cumulative, goal, right=True).squeeze(-1)
     last_positive = torch.searchsorted(cumulative, cumulative[:, -1:].contiguous()).squeeze(-1)
     return torch.minimum(index, last_positive)
 
 
-def copies(parent: Sequence[int], line_end: torch.Tensor) -> torch.Tensor:
-    """(J + 1, vocabulary) bool: the tokens that continue a copy at the parent's J tokens, and at its end.
+def deviation_weights(copying: torch.Tensor, uniform: float, places: torch.Tensor) -> torch.Tensor:
+    """Distribution (N, J + 1) of the first deviation's position, from p_0 ... p_J, mixed with ``uniform`` of uniform.
 
-    ``line_end`` marks the tokens (vocabulary,) that end a line.
+    ``places`` (N, J + 1) says where a text may deviate; where it may not, ``copying`` is not looked at.
     """
-    marked = torch.zeros(len(parent) + 1, len(line_end), dtype=torch.bool)
-    for place, token in enumerate(parent):
-        marked[place, token] = True
-    marked[-1] = line_end
-    return marked
-
-
-def deviation_weights(copying: torch.Tensor, uniform: float) -> torch.Tensor:
-    """Distribution of the first deviation's position, from p_0 ... p_J, mixed with ``uniform`` of uniform."""
-    reached = torch.cat([copying.new_ones(1), copying[:-1].cumprod(0)])
+    copying = copying.masked_fill(~places, 1.0)
+    reached = torch.cat([torch.ones_like(copying[:, :1]), copying[:, :-1].cumprod(-1)], dim=-1)
     weights = reached * (1 - copying).clamp(min=0)
-    even = torch.full_like(weights, 1 / len(weights))
-    if weights.sum() <= 0:  # the model is certain of the copy: any place is as good as any other
-        return even
-    return (1 - uniform) * weights / weights.sum() + uniform * even
+    even = places.to(copying.dtype) / places.sum(-1, keepdim=True)
+    total = weights.sum(-1, keepdim=True)
+    # Where the model is certain of the copy, any place is as good as any other.
+    return torch.where(total > 0, (1 - uniform) * weights / total + uniform * even, even)
 
 
-def without(
-    probabilities: torch.Tensor, tokens: torch.Tensor, banned: torch.Tensor, logits: torch.Tensor
+def first_tokens(
+    logits: torch.Tensor,
+    prompts: Sequence[Sample],
+    samples: torch.Tensor,
+    uniforms: torch.Tensor,
+    line_end: torch.Tensor,
+    sampling: Sampling,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """One position's truncated distribution (k,) without the tokens marked in ``banned`` (vocabulary,).
+    """How many of its parent's tokens each sample keeps, and the first token that it draws itself: (M,) each.
 
-    Should truncation have left nothing else, the likeliest other token is taken.
-    """
-    allowed = probabilities * ~banned[tokens]
-    if allowed.sum() > 0:
-        return allowed, tokens
-    best = logits.float().cpu().masked_fill(banned, float("-inf")).argmax()
-    return allowed.new_ones(1), best.unsqueeze(0)
-
-
-def deviate(
-    samples: Sequence[Sample], logits: torch.Tensor, line_end: torch.Tensor, sampling: Sampling
-) -> None:
-    """Decide where one request's samples leave their parent, and the first token that each draws itself.
-
-    This is all of non-copy decoding that differs from plain sampling, so every engine that can show the
-    model's distribution along the parent's text calls it.
+    This is all of non-copy decoding that differs from plain sampling, so every engine that can show the model's
+    distribution along the parent's text calls it. Nothing here waits for the device.
 
     Args:
-        samples: one request's, with a parent of J tokens. A line may go on behind them; behind a function's last line
-            all is idle, so J > 0 there.
-        logits: (J + 1, vocabulary) along the parent's tokens and after them, banned tokens at -inf; any
-            constant may be missing from a row, so log-probabilities do as well.
-        line_end: marks the tokens (vocabulary,) that end a line.
+        logits: (N, W, vocabulary), of each request its last J + 1: behind the prompt and behind each of its parent's J
+            tokens, banned tokens at -inf; any constant may be missing from a row, so log-probabilities do as well.
+        prompts: a sample of each of the N requests.
+        samples: (M,), the request of each sample.
+        uniforms: (M, 2), the sample's first two numbers.
+        line_end: marks the tokens (vocabulary,) that end a line. A line may go on behind its parent's; behind a
+            function's last line all is idle, so J > 0 there.
         sampling: temperature, truncation and the uniform share.
     """
-    parent = samples[0].parent or []
-    places = len(parent) + (samples[0].stop == "line")
-    copying = copies(parent, line_end)[:places]
-    probabilities, tokens = truncate(logits[:places], sampling.temperature, sampling.top_k)
-    chances = (probabilities * copying.gather(1, tokens)).sum(-1)
-    weights = deviation_weights(chances, sampling.uniform_deviation).unsqueeze(0)
-    for sample in samples:
-        place = int(draw(weights, torch.tensor(sample.uniforms[:1], dtype=torch.float64)))
-        left, choices = without(probabilities[place], tokens[place], copying[place], logits[place])
-        chosen = draw(left.unsqueeze(0), torch.tensor([sample.uniform], dtype=torch.float64))
-        sample.followed = place
-        sample.drawn.append(int(choices[chosen]))
+    wide = logits.shape[1]
+    parents = [sample.parent or [] for sample in prompts]
+    # The token that continues the copy: _NONE without a parent, _END where whatever ends the line does.
+    follows = torch.full((len(prompts), wide), _NONE)
+    places = torch.zeros(len(prompts), wide, dtype=torch.bool)
+    for row, (sample, parent) in enumerate(zip(prompts, parents, strict=True)):
+        follows[row, wide - 1 - len(parent) : wide - 1] = torch.tensor(parent, dtype=torch.long)
+        ends = sample.stop == "line" or sample.parent is None
+        places[row, wide - 1 - len(parent) : wide - 1 + ends] = True
+        if sample.parent is not None:
+            follows[row, wide - 1] = _END
+    lengths = torch.tensor([len(parent) for parent in parents]).to(logits.device)
+    follows, places = follows.to(logits.device), places.to(logits.device)
+    probabilities, tokens = truncate(logits, sampling.temperature, sampling.top_k)
+    copies = torch.where((follows == _END)[..., None], line_end[tokens], tokens == follows[..., None])
+    chances = (probabilities * copies).sum(-1)
+    weights = deviation_weights(chances, sampling.uniform_deviation, places)
+    place = draw(weights[samples], uniforms[:, 0])
+    allowed = probabilities[samples, place] * ~copies[samples, place]
+    left = tokens[samples, place].gather(1, draw(allowed, uniforms[:, 1])[:, None])[:, 0]
+    # Should truncation have left nothing but the copy, the likeliest other token is taken.
+    copied = follows[samples, place]
+    banned = torch.arange(logits.shape[-1], device=logits.device) == copied[:, None]
+    banned |= (copied == _END)[:, None] & line_end
+    others = logits[samples, place].masked_fill(banned, float("-inf"))
+    best = torch.where(allowed.sum(-1) > 0, left, others.argmax(-1))
+    return place - (wide - 1 - lengths[samples]), best
+
+
+_NONE, _END = -1, -2

@@ -38,7 +38,7 @@ from atlas_gym.agents.engines.engine import (
     Sampling,
     sample_seed,
 )
-from atlas_gym.agents.engines.sampling import Sample, Sampler, deviate
+from atlas_gym.agents.engines.sampling import Sample, Sampler, first_tokens
 from atlas_gym.agents.engines.settings import VLLMSettings
 from atlas_gym.agents.models.policy import Policy
 from atlas_gym.agents.models.tokens import encode_prompt
@@ -255,7 +255,14 @@ class VLLMEngine(Engine):
         for place, row in enumerate(shown):
             logits[place, list(row)] = torch.tensor([token.logprob for token in row.values()])
         logits[:, self._banned(request)] = float("-inf")
-        deviate(samples, logits, self._sampler.vocabulary.line_end, self._sampler.sampling)
+        uniforms = torch.stack([sample.uniforms for sample in samples])
+        followed, drawn = first_tokens(
+            logits[None], samples[:1], torch.zeros(len(samples), dtype=torch.long), uniforms,
+            self._sampler.vocabulary.line_end, self._sampler.sampling,
+        )  # fmt: skip
+        for sample, kept, token in zip(samples, followed.tolist(), drawn.tolist(), strict=True):
+            sample.followed = kept
+            sample.drawn.append(token)
         self._continue(samples, request, on_completion)
 
     def _continue(self, samples: list[Sample], request: Request, on_completion: OnCompletion) -> None:

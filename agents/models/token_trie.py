@@ -39,8 +39,8 @@ class TokenTrie:
         done = np.zeros(len(self.tokens), dtype=bool)
         for path in self.paths:
             nodes = np.array(path, dtype=int)
-            for place in np.flatnonzero(~done[nodes]):
-                sees[nodes[place], nodes[: place + 1]] = True
+            places = np.flatnonzero(~done[nodes])
+            sees[np.ix_(nodes[places], nodes)] = places[:, None] >= np.arange(len(nodes))
             done[nodes] = True
         return torch.from_numpy(sees)
 

@@ -10,8 +10,7 @@ Query heads that share a key are stacked, so keys and values are never copied pe
 float32, as in PyTorch's own kernels. The backward pass computes the scores again, so that nothing is kept for it but
 queries, keys, values and the result.
 
-Without blocks a mask is PyTorch's affair. In inference the query heads are stacked for that, too: transformers would
-copy keys and values once per head, and while decoding that copy costs more than the attention itself.
+Without blocks a mask is PyTorch's affair.
 
 Transformers knows this as the attention `NAME`. Without a mask, in training on other devices than the CPU and for what
 it does not compute (dropout, biases), it is transformers' "sdpa".
@@ -26,7 +25,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
@@ -154,6 +152,19 @@ def _add_seen(sums: torch.Tensor, values: torch.Tensor, block: Block) -> None:
     sums[:, block.seen[1]] += values[:, split:]
 
 
+def attend_in_trees(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    scaling: float,
+    blocks: Sequence[Sequence[Block]],
+) -> torch.Tensor:
+    """Attention of queries (B, heads, N, D) to keys and values (B, key heads, N, D) of trees with these blocks."""
+    trees = zip(query.unflatten(1, (key.shape[1], -1)), key, value, blocks, strict=True)
+    outputs = [_TreeAttention.apply(*tree, scaling, own) for *tree, own in trees]
+    return torch.stack([output.flatten(0, 1).transpose(0, 1) for output in outputs]).transpose(1, 2)
+
+
 def _attend(
     module: torch.nn.Module,
     query: torch.Tensor,
@@ -170,19 +181,7 @@ def _attend(
     alike = query.dtype == key.dtype == value.dtype
     if tree_blocks is not None and not (dropout or biased) and alike:
         scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-        grouped = query.unflatten(1, (key.shape[1], -1))
-        trees = zip(grouped, key, value, tree_blocks, strict=True)
-        outputs = [_TreeAttention.apply(*tree, scaling, blocks) for *tree, blocks in trees]
-        return torch.stack([output.flatten(0, 1).transpose(0, 1) for output in outputs]), None
-    group = query.shape[1] // key.shape[1]
-    stackable = group > 1 and not biased and torch.is_inference_mode_enabled()
-    if stackable and attention_mask is not None and attention_mask.shape[1] == 1:
-        stacked = query.unflatten(1, (key.shape[1], group)).flatten(2, 3)
-        mask = attention_mask.repeat(1, 1, group, 1)
-        output = scaled_dot_product_attention(
-            stacked, key, value, attn_mask=mask, dropout_p=dropout, scale=scaling
-        )
-        return output.unflatten(2, (group, -1)).flatten(1, 2).transpose(1, 2).contiguous(), None
+        return attend_in_trees(query, key, value, scaling, tree_blocks).transpose(1, 2), None
     return sdpa_attention_forward(
         module, query, key, value, attention_mask, scaling=scaling, dropout=dropout, **options
     )

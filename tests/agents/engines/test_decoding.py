@@ -1,45 +1,55 @@
+"""What a step computes, against transformers' own forward pass."""
+
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from transformers import Cache, DynamicCache
+from torch.nn.functional import scaled_dot_product_attention
 
-from atlas_gym.agents.engines.decoding import RoomyLayer
-
-
-def roomy_cache():
-    return Cache(layer_class_to_replicate=RoomyLayer)
-
-
-def states(width, columns, generator, sequences):
-    return torch.randn(sequences, 3, columns, width, generator=generator)
+from atlas_gym.agents.engines.attention import attend_to_both, bias
+from atlas_gym.agents.engines.engine import Sampling
+from atlas_gym.agents.engines.hf_transformers import TransformersEngine
+from atlas_gym.agents.models.tokens import encode_prompt
+from atlas_gym.agents.population.candidate import Proposal
+from tests.agents.tiny import character_model, character_tokenizer
 
 
-@given(
-    widths=st.lists(st.integers(1, 9), min_size=1, max_size=30),
-    drops=st.sets(st.integers(0, 29), max_size=4),
-    seed=st.integers(0, 99),
-)
-def test_it_holds_what_transformers_own_cache_holds(widths, drops, seed):
-    caches = DynamicCache(), roomy_cache()
-    generator = torch.Generator().manual_seed(seed)
-    sequences = 5
-    for step, width in enumerate(widths):
-        if step in drops and step:
-            kept = torch.randperm(sequences, generator=generator)[: max(1, sequences - 1)].sort().values
-            sequences = len(kept)
-            for cache in caches:
-                cache.batch_select_indices(kept)
-        for layer in range(2):
-            keys, values = (states(size, width, generator, sequences) for size in (4, 6))
-            expected, found = (cache.update(keys, values, layer) for cache in caches)
-            assert all(torch.equal(a, b) for a, b in zip(expected, found, strict=True))
-        assert caches[0].get_seq_length() == caches[1].get_seq_length()
+def test_logits_of_a_step_are_those_of_the_whole_text():
+    sampling = Sampling(temperature=2.0, top_k=0, max_function_tokens=7)
+    engine, seen = TransformersEngine(character_model(), character_tokenizer(), sampling), []
+    hook = engine.model.register_forward_hook(lambda *call: seen.append(call[-1].logits[0, -1]))
+    ((completion,),) = engine.generate([Proposal("abca", 1, stop="function", seed=4)])
+    hook.remove()
+    text = encode_prompt(engine.tokenizer, "abca" + completion.text)
+    assert len(seen) == completion.tokens > 3
+    with torch.no_grad():
+        whole = engine.model(input_ids=torch.tensor([text])).logits[0, 3 : 3 + len(seen)]
+    torch.testing.assert_close(torch.stack(seen), whole, atol=1e-5, rtol=1e-5)
 
 
-def test_what_was_appended_is_not_copied_at_every_step():
-    cache = roomy_cache()
-    places = []
-    for _ in range(100):
-        keys, _ = cache.update(torch.zeros(1, 2, 1, 4), torch.zeros(1, 2, 1, 4), 0)
-        places.append(keys.data_ptr())
-    assert len(set(places)) < 15
+def test_attention_to_both_parts_is_attention_to_all_columns():
+    families, rows, tokens, columns, own_columns, width = 2, 3, 2, 5, 4, 8
+    random = torch.Generator().manual_seed(0)
+
+    def normal(*shape):
+        return torch.randn(*shape, width, generator=random)
+
+    query, prompt = normal(families, 4, tokens * rows), [normal(families, 2, columns) for _ in "kv"]
+    own = [normal(families, rows, 2, own_columns) for _ in "kv"]
+    in_prompt = torch.rand(families, tokens * rows, columns, generator=random) < 0.6
+    in_own = torch.rand(families, rows, tokens, own_columns, generator=random) < 0.6
+    in_own[..., 0] = True
+    found = attend_to_both(query, prompt, bias(in_prompt), own, bias(in_own), 0.3)
+    for family in range(families):
+        for row in range(rows):
+            keys, values = (
+                torch.cat([p[family], o[family, row]], 1) for p, o in zip(prompt, own, strict=True)
+            )
+            at = slice(row, None, rows)
+            mask = torch.cat([in_prompt[family, at], in_own[family, row]], -1)
+            alone = scaled_dot_product_attention(
+                query[family, :, at][None],
+                keys[None],
+                values[None],
+                attn_mask=mask,
+                scale=0.3,
+                enable_gqa=True,
+            )
+            torch.testing.assert_close(found[family, :, at], alone[0], atol=1e-5, rtol=1e-5)

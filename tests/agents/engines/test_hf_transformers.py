@@ -6,13 +6,19 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import (
+    AutoModelForCausalLM,
+    FalconConfig,
+    Gemma3TextConfig,
+    GPT2Config,
+    LlamaConfig,
+    Qwen3Config,
+)
 
-from atlas_gym.agents.engines.decoding import SampleBatch
-from atlas_gym.agents.engines.engine import Sampling
+from atlas_gym.agents.engines.engine import EngineError, Sampling
 from atlas_gym.agents.engines.hf_transformers import TransformersEngine
-from atlas_gym.agents.engines.sampling import deviation_weights, draw, truncate, without
+from atlas_gym.agents.engines.sampling import deviation_weights, draw, truncate
 from atlas_gym.agents.models.tokens import encode_prompt
-from atlas_gym.agents.models.tree_attention import NAME
 from atlas_gym.agents.population.candidate import Proposal
 from tests.agents.constants import with_constants
 from tests.agents.tiny import CHARACTERS, character_model, character_tokenizer
@@ -65,10 +71,14 @@ def one_by_one(backend, request, sample):
             copying = [
                 weights[copy[tokens]].sum() for copy, (weights, tokens, _) in zip(banned, steps, strict=True)
             ]
-            weights = deviation_weights(torch.stack(copying), sampling.uniform_deviation)
-            place = int(draw(weights.unsqueeze(0), numbers[:1]))
+            copying = torch.stack(copying)[None]
+            weights = deviation_weights(copying, sampling.uniform_deviation, torch.ones_like(copying).bool())
+            place = int(draw(weights, numbers[:1]))
             kept = parent[:place]
-            weights, tokens = without(*steps[place][:2], banned[place], steps[place][2])
+            weights, tokens, logits = steps[place]
+            weights = weights * ~banned[place][tokens]
+            if not weights.any():  # nothing else is among the likeliest
+                weights, tokens = truncate(logits.masked_fill(banned[place], -torch.inf), 1.0, 1)
         else:
             weights, tokens, _ = distribution(prompt + kept + drawn)
         drawn.append(int(tokens[int(draw(weights.unsqueeze(0), numbers[index + 1 : index + 2]))]))
@@ -79,15 +89,37 @@ def one_by_one(backend, request, sample):
     return text
 
 
-@pytest.mark.parametrize("attention", [NAME, "sdpa", "eager"])
-def test_samples_say_what_a_plain_loop_says(attention):
-    backend = generator()
-    backend.model.set_attn_implementation(attention)
+SIZES = {"vocab_size": 6, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "pad_token_id": 5, "eos_token_id": 5, "bos_token_id": None, "initializer_range": 0.6}  # fmt: skip
+GROUPED = {**SIZES, "intermediate_size": 24, "num_key_value_heads": 2}
+FAMILIES = {
+    "llama": LlamaConfig(**GROUPED),
+    "qwen3": Qwen3Config(**GROUPED, head_dim=8),
+    "gpt2": GPT2Config(vocab_size=6, n_embd=16, n_layer=2, n_head=4, n_positions=32, initializer_range=0.6),
+    "gemma3": Gemma3TextConfig(**GROUPED, head_dim=8),
+}
+
+
+def family(config, attention="sdpa"):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = AutoModelForCausalLM.from_config(config, attn_implementation=attention).eval()
+    return TransformersEngine(model, character_tokenizer(), SAMPLING)
+
+
+@pytest.mark.parametrize(("name", "attention"), [*((name, "sdpa") for name in FAMILIES), ("llama", "eager")])
+def test_samples_say_what_a_plain_loop_says(name, attention):
+    backend = family(FAMILIES[name], attention)
     found = texts(backend.generate(REQUESTS))
     expected = [[one_by_one(backend, r, sample) for sample in range(r.n)] for r in REQUESTS]
     assert found == expected
     assert len({text for row in found for text in row}) > 10
     assert backend.model.config._attn_implementation == attention
+
+
+def test_a_model_whose_attention_cannot_be_chosen_is_refused():
+    with pytest.raises(EngineError, match="use the engine vllm"):
+        family(FalconConfig(**SIZES)).generate(REQUESTS[:1])
 
 
 def test_a_completion_does_not_depend_on_its_batch():
@@ -116,16 +148,27 @@ def test_sites_of_one_program_are_sampled_as_if_each_had_been_asked_alone(trunk,
     assert together == [texts(generator().generate([request]))[0] for request in requests]
 
 
-def test_what_prompts_have_in_common_is_read_once(monkeypatch):
-    read, prefill = [], SampleBatch.prefill
+@pytest.mark.parametrize(
+    "device",
+    ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))],
+)
+def test_steps_of_few_shapes_and_graphs_of_them_say_what_plain_steps_say(device):
+    """Twice, since the second batch finds the shapes of the first; and other requests between."""
+    plain, fixed = (
+        TransformersEngine(character_model().to(device), character_tokenizer(), SAMPLING, graphs=graphs)
+        for graphs in (False, True)
+    )
+    for requests in (REQUESTS, REQUESTS[2:4], REQUESTS):
+        assert texts(fixed.generate(requests)) == texts(plain.generate(requests))
 
-    def counted(batch):
-        read.append(sum(map(len, batch._tries)))
-        return prefill(batch)
 
-    monkeypatch.setattr(SampleBatch, "prefill", counted)
-    generator().generate([Proposal("abcab", 2), Proposal("abcabca", 1), Proposal("cc", 1)])
-    assert sum(read) == 7 + 2
+def test_what_prompts_have_in_common_is_read_once():
+    backend, read = generator(), []
+    backend.model.model.embed_tokens.register_forward_hook(
+        lambda module, given, _: read.append(given[0].numel())
+    )
+    backend.generate([Proposal("abcab", 2), Proposal("abcabca", 1)])
+    assert read[0] == 7
 
 
 def test_global_randomness_is_neither_used_nor_disturbed():

@@ -5,7 +5,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_gym.agents.engines.sampling import copies, deviation_weights, draw, truncate, without
+from atlas_gym.agents.engines.engine import Request, Sampling
+from atlas_gym.agents.engines.sampling import Sampler, deviation_weights, draw, first_tokens, truncate
+from tests.agents.constants import with_constants
+from tests.agents.tiny import character_tokenizer
 
 probability = st.floats(0, 1, allow_nan=False)
 
@@ -40,7 +43,8 @@ def test_a_draw_at_the_upper_end_stays_on_a_positive_weight():
 
 @given(st.lists(probability, min_size=1, max_size=6), probability)
 def test_deviation_weights_are_those_of_the_first_deviation(copying, uniform):
-    weights = deviation_weights(torch.tensor(copying, dtype=torch.float64), uniform).tolist()
+    everywhere = torch.ones(1, len(copying), dtype=torch.bool)
+    weights = deviation_weights(torch.tensor([copying], dtype=torch.float64), uniform, everywhere)[0].tolist()
     exact = [math.prod(copying[:j]) * (1 - p) for j, p in enumerate(copying)]
     even = 1 / len(copying)
     if sum(exact) < 1e-9:
@@ -49,22 +53,47 @@ def test_deviation_weights_are_those_of_the_first_deviation(copying, uniform):
     assert weights == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_certain_copy_may_deviate_anywhere():
-    assert deviation_weights(torch.ones(4, dtype=torch.float64), 0.0).tolist() == [0.25] * 4
+def test_a_certain_copy_may_deviate_wherever_there_is_a_place():
+    places = torch.tensor([[False, True, True, True, True], [True] * 5])
+    weights = deviation_weights(torch.ones(2, 5, dtype=torch.float64), 0.0, places)
+    assert weights.tolist() == [[0, 0.25, 0.25, 0.25, 0.25], [0.2] * 5]
 
 
-def test_a_copy_goes_on_with_the_parents_tokens_and_with_whatever_ends_its_line():
-    line_end = torch.tensor([False, False, True, True])
-    assert copies([3, 0], line_end).nonzero().tolist() == [[0, 3], [1, 0], [2, 2], [2, 3]]
-    assert copies([], line_end).nonzero().tolist() == [[0, 2], [0, 3]]
+def begin(request, sampling):
+    return Sampler(character_tokenizer(), 6, sampling).begin(0, request, [0])
 
 
-def test_a_banned_token_leaves_the_others_in_proportion_and_never_nothing():
-    logits = torch.tensor([2.0, 1.0, 0.0, -1.0])
-    weights, tokens = truncate(logits.unsqueeze(0), 1.0, 2)
-    only_best = torch.tensor([True, False, False, False])
-    left, choices = without(weights[0], tokens[0], only_best, logits)
-    assert choices[int(draw(left.unsqueeze(0), torch.tensor([0.5])))] == 1
-    both = torch.tensor([True, True, False, False])
-    left, choices = without(weights[0], tokens[0], both, logits)
-    assert choices[int(draw(left.unsqueeze(0), torch.tensor([0.5])))] == 2
+def first(request, logits, top_k, n=40_000):
+    """First tokens that samples draw from these logits, and how much of the parent each keeps."""
+    sampling = with_constants(Sampling, temperature=1.0, top_k=top_k, uniform_deviation=0.0)
+    sample, line_end = begin(request, sampling)[0], torch.tensor([False] * 4 + [True] * 2)
+    uniforms = torch.rand(n, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    samples = torch.zeros(n, dtype=torch.long)
+    return first_tokens(torch.tensor([logits]), [sample], samples, uniforms, line_end, sampling)
+
+
+def test_the_token_that_copies_is_not_drawn_where_a_sample_deviates():
+    parent = [0, 1]  # "ab"
+    kept, drawn = first(Request("a", avoid="ab"), [[1.0, 0.5, 0.0, 0.0, 0.2, 0.1]] * 3, 6)
+    for place, banned in ((0, {parent[0]}), (1, {parent[1]}), (2, {4, 5})):
+        own = drawn[kept == place]
+        left = torch.tensor([1.0, 0.5, 0.0, 0.0, 0.2, 0.1]).exp()
+        left[list(banned)] = 0
+        assert torch.bincount(own, minlength=6) / len(own) == pytest.approx(left / left.sum(), abs=0.06)
+    copying = torch.tensor([1.0, 0.5, 0.0, 0.0, 0.2, 0.1]).softmax(0)
+    chance = float(1 - copying[0])
+    through = float(copying[0] * copying[1] * copying[4:].sum())
+    assert float((kept == 0).float().mean()) == pytest.approx(chance / (1 - through), abs=0.03)
+
+
+def test_where_truncation_leaves_only_the_copy_the_likeliest_other_token_is_drawn():
+    kept, drawn = first(
+        Request("a", avoid="a"), [[9.0, 3.0, 2.0, 1.0, 0.0, 0.0], [0.0, 1.0, 2.0, 3.0, 9.0, 8.0]], 2, 50
+    )
+    assert {(0, 1), (1, 3)} >= set(zip(kept.tolist(), drawn.tolist(), strict=True))
+
+
+def test_a_request_that_avoids_nothing_draws_from_all_behind_its_prompt():
+    kept, drawn = first(Request("a"), [[0.0] * 6, [0.0, 0.0, -9.0, -9.0, -9.0, -9.0]], 0)
+    assert set(kept.tolist()) == {0}
+    assert torch.bincount(drawn, minlength=6)[:2].tolist() == pytest.approx([20_000, 20_000], rel=0.05)

@@ -79,17 +79,6 @@ def test_values_and_gradients_are_those_of_the_dense_mask(sequences, rows, heads
         torch.testing.assert_close(blocks, dense, atol=1e-5, rtol=1e-5)
 
 
-def test_in_inference_a_mask_is_the_stock_attention_without_copies_of_keys():
-    mask = trie_mask([[1, 2, 3, 4], [1, 2, 5]]).repeat(2, 1, 1, 1)
-    random = torch.Generator().manual_seed(0)
-    inputs = [torch.randn(2, number, mask.shape[-1], 8, generator=random) for number in (4, 2, 2)]
-    expected = attend(sdpa_attention_forward, mask, *inputs, scaling=0.3)
-    with torch.inference_mode(), mock.patch.object(tree_attention, "sdpa_attention_forward") as stock:
-        found = attend(tree_attention._attend, mask, *inputs, scaling=0.3)
-    assert not stock.called
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
-
-
 def test_in_bfloat16_it_is_as_near_to_float32_as_the_dense_mask():
     mask = trie_mask([list(range(60)), *([*range(depth), 99, 98, 97] for depth in range(5, 55, 2))])
     random = torch.Generator().manual_seed(0)
