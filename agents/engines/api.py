@@ -21,6 +21,7 @@ arrival, and the rounding of a sum depends on its batch. A resumed run reads wha
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from atlas_gym.agents.engines.client import (
     BUSY,
+    LATER,
     ChatClient,
     Client,
     EndpointError,
@@ -69,6 +71,7 @@ _FIXES = {
     405: "check that base_url is that of an OpenAI-compatible server and ends in /v1",
 }
 """HTTP statuses that end a run at once."""
+_log = logging.getLogger(__name__)
 _MINUTE_S = 60.0
 _PAUSE_S = 5.0
 """Wait before a server that does not answer is asked again, seconds."""
@@ -104,6 +107,8 @@ class ServerEngine(Engine):
         self.settings, self.sampling = settings, sampling
         self._heard = time.monotonic()
         """When the server last gave a usable answer to anybody."""
+        self._told = 0.0
+        """When it was last said that it is waited for."""
 
     @abstractmethod
     async def _sample(self, client: openai.AsyncOpenAI, request: Request, sample: int) -> Completion | None:
@@ -152,13 +157,14 @@ class ServerEngine(Engine):
         self, client: openai.AsyncOpenAI, ask: Callable[[], Awaitable[Reply]]
     ) -> Reply | None:
         """Ask until answered; None for a request that is given up. Raises :class:`EngineError`."""
-        began, alive = time.monotonic(), False
+        began, alive, failure = time.monotonic(), False, ""
         while True:
             try:
                 reply = await ask()
             except EndpointError as error:
                 if error.status in (400, 413, 422):
                     return None
+                failure = str(error)
                 if error.hopeless or error.status in _FIXES:
                     raise self.hopeless(error) from None
                 if time.monotonic() - self._heard >= self.settings.wait_s:
@@ -182,6 +188,10 @@ class ServerEngine(Engine):
             except EndpointError:
                 alive = False
             if not alive:
+                if self._told < self._heard:  # once in an outage, whichever request meets it
+                    self._told = time.monotonic()
+                    settings = self.settings
+                    _log.warning("%s: %s; waiting, up to %g s", settings.base_url, failure, settings.wait_s)
                 await asyncio.sleep(_PAUSE_S)
 
     def answer(self) -> None:
@@ -273,7 +283,7 @@ class ChatEngine(ServerEngine):
         try:
             self.answer()
         except EndpointError as error:
-            if error.status < BUSY:
+            if error.status not in LATER:
                 raise self.hopeless(error) from None
 
     async def _short(self, client: openai.AsyncOpenAI) -> None:

@@ -14,18 +14,22 @@ Endpoints differ in the optional fields that they take: newer models of OpenAI's
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
+import ipaddress
 import logging
 import math
 import os
 import re
 import ssl
 import time
+import urllib.request
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from urllib.parse import urlsplit
 
 import httpx2
 
@@ -38,7 +42,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BUSY = 429
-"""From this HTTP status on a server may be well a moment later."""
+LATER = (BUSY, 503)
+"""HTTP statuses of a server that is there, and may be well a moment later: too many requests, a model that loads."""
 
 _CHARS_PER_TOKEN = 4
 """Rough estimate for servers that do not report usage."""
@@ -131,6 +136,20 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._stream.aclose()  # type: ignore[union-attr]
 
 
+def proxy_of(address: str) -> str:
+    """The host of the proxy that the environment names for an address; empty for none, and for this machine."""
+    parts = urlsplit(address)
+    host = (parts.hostname or "").rstrip(".")
+    with contextlib.suppress(ValueError):
+        if host == "localhost" or ipaddress.ip_address(host).is_loopback:
+            return ""
+    proxies = urllib.request.getproxies_environment()
+    found = proxies.get(parts.scheme) or proxies.get("all", "")
+    if not found or any(map(urllib.request.proxy_bypass_environment, (host, parts.netloc))):
+        return ""
+    return clean(found.rpartition("@")[2].rpartition("/")[2], 200)  # without a password
+
+
 _tls = functools.cache(httpx2.create_ssl_context)
 
 
@@ -150,8 +169,9 @@ async def connected(server: Address, reply_bytes: int, retries: int = 0) -> Asyn
     key = api_key(server.api_key_env)
     try:
         http = httpx2.AsyncClient(
-            verify=_tls(), timeout=None, follow_redirects=False, event_hooks={"response": [bound]}
-        )
+            verify=_tls(), timeout=None, follow_redirects=False, event_hooks={"response": [bound]},
+            trust_env=bool(proxy_of(server.base_url)),
+        )  # fmt: skip
         # All that the client would else take from the environment for OpenAI's own servers is said.
         client = openai.AsyncOpenAI(
             api_key=key or "none", admin_api_key="", organization="", project="", base_url=server.base_url,
@@ -200,7 +220,9 @@ async def _exchange(client: openai.AsyncOpenAI, path: str, body: Mapping[str, An
             reason = "the server has no certificate that is trusted here, or speaks no https"
             raise EndpointError(reason, reached=False, hopeless=True) from None
         if unreached:
-            raise EndpointError("the server cannot be reached", reached=False) from None
+            proxy = proxy_of(str(client.base_url))
+            through = f" by the proxy {proxy} that the environment names, see NO_PROXY" if proxy else ""
+            raise EndpointError(f"the server cannot be reached{through}", reached=False) from None
         raise EndpointError(f"the exchange failed ({kind})") from None
 
 
@@ -271,7 +293,7 @@ class ChatClient(Client):
         found = await self.post(client, "/chat/completions", fixed, optional, deadline_s)
         key, most = api_key(self.endpoint.api_key_env), 4 * self.endpoint.max_tokens
         return read_reply(
-            found, key, lambda choice: choice["message"]["content"], prompt_estimate(messages), most
+            found, key, lambda choice: _joined(choice["message"]["content"]), prompt_estimate(messages), most
         )
 
     def ask(self, messages: Sequence[Message], *, max_bytes: int, **asked: Any) -> Reply:
@@ -282,6 +304,14 @@ class ChatClient(Client):
                 return await self.reply(client, messages, **asked)
 
         return run(once())
+
+
+def _joined(content: Any) -> Any:
+    """A message's text, which some servers send in parts, reasoning among them."""
+    if not isinstance(content, list):
+        return content
+    texts = (part["text"] for part in content if part.get("type", "text") in ("text", "output_text"))
+    return "".join(texts) or None
 
 
 def prompt_estimate(messages: Sequence[Message]) -> int:

@@ -164,7 +164,7 @@ def greet_supporters(settings: SupporterSettings) -> None:
     Raises:
         EngineError: one cannot be reached, or refuses; the message names the setting.
     """
-    from atlas_gym.agents.engines.client import BUSY, ChatClient, EndpointError, Message
+    from atlas_gym.agents.engines.client import LATER, ChatClient, EndpointError, Message
 
     for role in ROLES:
         own = getattr(settings, role)
@@ -177,7 +177,7 @@ def greet_supporters(settings: SupporterSettings) -> None:
                 max_bytes=own.limits.reply_bytes,
             )  # fmt: skip
         except EndpointError as error:
-            if not error.reached or 0 < error.status < BUSY:
+            if not error.reached or (error.status and error.status not in LATER):
                 raise EngineError(
                     f"supporters.{role}: {own.endpoint.model} at {own.endpoint.base_url} does not answer: {error}. "
                     f"Check the endpoint, or go without: --supporters.{role}.form off"
@@ -193,5 +193,6 @@ def silent_servers(config: RunConfig) -> Iterator[str]:
     if config.asks_model and config.backend.name == "openai":
         try:
             CompletionsEngine(server, config.sampling).answer()
-        except EndpointError:
-            yield f"{server.model} at {server.base_url} does not answer; it is waited for, up to {server.wait_s:.0f} s"
+        except EndpointError as error:
+            where = f"{server.model} at {server.base_url} does not answer ({error})"
+            yield f"{where}; it is waited for, up to {server.wait_s:.0f} s"

@@ -6,7 +6,10 @@ from itertools import count
 
 import pytest
 
-from atlas_gym.agents.engines.engine import Completion, EngineError
+from atlas_gym.agents.engines.client import proxy_of
+from atlas_gym.agents.engines.engine import Completion, EngineError, Sampling
+from atlas_gym.agents.engines.open_engine import open_engine
+from atlas_gym.agents.engines.settings import EngineSettings, ServerSettings
 from tests.agents.engines.chat_backend import ASKED, SAID, YES, ask, backend
 from tests.agents.supporters import server as s
 
@@ -201,3 +204,58 @@ def test_the_key_is_sent_and_stored_nowhere(tmp_path, monkeypatch, caplog):
         ),
     ):
         backend(server, tmp_path, api_key_env="CHAT_TEST_KEY")
+
+
+@pytest.mark.parametrize("status", ["500 Internal Server Error", "502 Bad Gateway", "504 Gateway Timeout"])
+def test_the_first_question_decides(status, tmp_path):
+    with s.serve(s.respond(b"{}", status)) as server, pytest.raises(EngineError, match=status[:3]):
+        backend(server, tmp_path, wait_s=3600.0)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [{"type": "text", "text": "a = 1"}],
+        [
+            {"type": "reasoning", "text": "hm"},
+            {"type": "text", "text": "a "},
+            {"type": "text", "text": "= 1"},
+        ],
+    ],
+)
+def test_a_reply_in_parts_is_read(parts, tmp_path):
+    with s.serve(YES, s.say(parts)) as server:
+        ((completion,),) = ask(server, tmp_path)
+    assert completion.text == "a = 1"
+
+
+def test_this_machine_is_asked_without_a_proxy(tmp_path, monkeypatch):
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "socks5://user:password@proxy.example:1")
+    with s.serve(YES, SAID) as server:
+        ask(server, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("address", "proxy"),
+    [
+        ("http://model.example/v1", "proxy.example:1"), ("https://model.example/v1", "proxy.example:1"),
+        ("http://inner.example:8000/v1", ""), ("http://a.inner.example/v1", ""), ("http://[::1]:8000/v1", ""),
+        ("http://127.1.2.3/v1", ""), ("http://localhost/v1", ""),
+    ],
+)  # fmt: skip
+def test_a_proxy_is_named_without_its_password(address, proxy, monkeypatch):
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ALL_PROXY", "socks5://user:password@proxy.example:1")
+    monkeypatch.setenv("NO_PROXY", "inner.example")
+    assert proxy_of(address) == proxy
+
+
+def test_a_proxy_that_is_not_there_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("http_proxy", raising=False)
+    settings = EngineSettings("chat", server=ServerSettings("http://model.example/v1", "m"))
+    with pytest.raises(EngineError, match=r"by the proxy 127\.0\.0\.1:9"):
+        open_engine(settings, Sampling(), model="", folder=tmp_path)

@@ -16,11 +16,13 @@ def quick(monkeypatch):
     monkeypatch.setattr("atlas_gym.agents.engines.api._PAUSE_S", 0.02)
 
 
-def test_an_outage_is_waited_for():
+def test_an_outage_is_waited_for(caplog):
     down = s.respond(b"", "503 Service Unavailable")
     with s.serve(*[down] * 9, write(" 1")) as server:
         (row,) = generator(server.base_url, wait_s=60.0).generate([Proposal("a", 3)])
     assert [c.text for c in row] == [" 1\n"] * 3
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert "503; waiting, up to 60 s" in told
 
 
 def test_an_unreachable_server_ends_the_run_when_patience_does():

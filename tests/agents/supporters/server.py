@@ -173,7 +173,7 @@ ENDING = {
     "no choices": (respond(b'{"choices": []}'), "not a completion"),
     "choices of the wrong type": (respond(b'{"choices": {"0": 1}}'), "not a completion"),
     "content null": (say(None), "holds no text"),
-    "content a list": (say([{"type": "text", "text": "{}"}]), "holds no text"),
+    "content without text": (say([{"type": "image_url", "image_url": "x"}]), "holds no text"),
     "prose": (say("I would rather not."), "no JSON object"),
     "wrong types": (say('{"critique": 3, "reason": [], "decision": "promote"}'), "does not fit the schema"),
     "not a number": (say('{"critique": NaN, "reason": Infinity, "decision": -Infinity}'), "does not fit the schema"),

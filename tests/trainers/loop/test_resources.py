@@ -49,8 +49,9 @@ def test_a_supporter_with_an_address_that_is_none_stops_the_run():
         greet_supporters(with_inspector("http://host:port/v1"))
 
 
-def test_a_supporter_that_refuses_stops_the_run():
-    with s.serve(s.respond(b"{}", "401 Unauthorized")) as server, pytest.raises(EngineError, match="401"):
+@pytest.mark.parametrize("status", ["401 Unauthorized", "500 Internal Server Error", "502 Bad Gateway"])
+def test_a_supporter_that_refuses_stops_the_run(status):
+    with s.serve(s.respond(b"{}", status)) as server, pytest.raises(EngineError, match=status[:3]):
         greet_supporters(with_inspector(server.base_url))
 
 
