@@ -60,17 +60,16 @@ def answer(strategy: Strategy, message: bytearray, sizes: list[int], extras: dic
         vector.requires_grad_()
     loss = strategy(errors[0], errors[1], errors[2], extras)
     check_loss(loss)
+    if [tuple(vector.shape) for vector in errors] != [(size,) for size in sizes]:  # the other side would wait
+        raise ValueError(
+            "residuals, ic_err or bc_err was resized in place; resize a copy, such as residuals.clone()"
+        )
     # Towards these vectors only: state that a program keeps from earlier epochs counts as constant.
     gradients = torch.autograd.grad(loss.sum(), errors, allow_unused=True)
     if all(gradient is None for gradient in gradients):
         raise ValueError(f"the loss does not depend on residuals, ic_err or bc_err; {_USE}")
     parts = [np.zeros(len(e)) if g is None else g.numpy() for g, e in zip(gradients, errors, strict=True)]
-    reply = np.concatenate([loss.detach().reshape(1).numpy(), *parts], dtype=np.float64)
-    if reply.size < 1 + sum(sizes):  # the other side would wait for the rest
-        raise ValueError(
-            "residuals, ic_err or bc_err was resized in place; resize a copy, such as residuals.clone()"
-        )
-    return reply.tobytes()
+    return np.concatenate([loss.detach().reshape(1).numpy(), *parts], dtype=np.float64).tobytes()
 
 
 def check_loss(loss: Any) -> None:

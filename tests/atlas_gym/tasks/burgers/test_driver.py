@@ -65,6 +65,19 @@ def test_extras_are_complete_and_without_gradient():
             ValueError,
             "resized in place",
         ),
+        (
+            lambda r, i, b, e: r.detach_().set_(r.new_ones(9)).requires_grad_().sum(),
+            ValueError,
+            "resized in place",
+        ),
+        (
+            lambda r, i, b, e: (
+                i.detach_().set_(i.new_ones(len(i) + 1)).requires_grad_().sum()
+                + r.detach_().set_(r.new_ones(len(r) - 1)).requires_grad_().sum()
+            ),
+            ValueError,
+            "resized in place",
+        ),
     ],
 )
 def test_mistakes_are_explained(strategy, kind, message):
