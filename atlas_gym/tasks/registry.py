@@ -196,14 +196,16 @@ def load_file(path: Path) -> ModuleType:
         return loaded
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))
+    folder = str(path.parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
     name = f"{_FILE}{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    sys.path.insert(0, folder)  # what lies beside the file is what it means, whatever else has the name
     try:
         spec.loader.exec_module(module)
     except BaseException as error:
@@ -214,6 +216,8 @@ def load_file(path: Path) -> ModuleType:
         if isinstance(error, Exception | SystemExit):
             raise _failed_import(str(path), error) from error
         raise
+    finally:
+        sys.path.remove(folder)
     cloudpickle.register_pickle_by_value(module)  # other processes cannot import it by this name
     return module
 
@@ -235,7 +239,17 @@ def _failed_import(place: str, error: BaseException) -> ImportError:
     """An error that a file or module raised, with the line of the author's that led to it."""
     line = authors_line(error)
     where = f"{line.filename}, line {line.lineno}" if line else place
-    return ImportError(f"{where}: {type(error).__name__}: {error}")
+    said = f"{where}: {type(error).__name__}: {error}"
+    root = str(getattr(error, "name", "")).partition(".")[0]
+    own, found = Path(place).parent / root, _file_of(sys.modules.get(root))
+    if (
+        root
+        and found
+        and found.parent not in (own, own.parent)
+        and (own.is_dir() or own.with_suffix(".py").is_file())
+    ):
+        said += f"; {own} is hidden by {found}: give it an __init__.py, or another name"
+    return ImportError(said)
 
 
 def _imported(place: str) -> ModuleType | None:

@@ -9,7 +9,7 @@ import textwrap
 import gymnasium as gym
 import pytest
 
-from atlas_gym.tasks.registry import find_task, registered_ids
+from atlas_gym.tasks.registry import find_task, load_file, registered_ids
 from tests.atlas_gym.tasks.examples import Threefold
 
 HERE = "tests.atlas_gym.tasks.examples"
@@ -226,3 +226,30 @@ def test_a_file_says_what_is_wrong_with_it(tmp_path):
         find_task(str(several))
     with pytest.raises(ValueError, match=r"none\.py has no task"):
         find_task(str(none))
+
+
+@pytest.mark.parametrize("form", ["package", "module", "namespace"])
+def test_what_lies_beside_a_task_is_what_its_file_means(form, tmp_path, monkeypatch):
+    (other := tmp_path / "other" / "hiding_name").mkdir(parents=True)
+    (other / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(other.parent))
+    (own := tmp_path / "own").mkdir()
+    if form == "module":
+        (own / "hiding_name.py").write_text("HALF = 0.5\n")
+    else:
+        (own / "hiding_name").mkdir()
+        (own / "hiding_name" / "helper.py").write_text("HALF = 0.5\n")
+    if form == "package":
+        (own / "hiding_name" / "__init__.py").touch()
+    line = "from hiding_name import HALF" if form == "module" else "from hiding_name.helper import HALF"
+    (own / "task.py").write_text(line)
+    monkeypatch.delitem(sys.modules, "hiding_name", raising=False)
+    if form == "namespace":
+        with pytest.raises(
+            ImportError, match=r"is hidden by .*other/hiding_name/__init__\.py: give it an __init__"
+        ):
+            load_file(own / "task.py")
+    else:
+        assert load_file(own / "task.py").HALF == 0.5
+    for name in [name for name in sys.modules if name.partition(".")[0] == "hiding_name"]:
+        del sys.modules[name]
