@@ -114,6 +114,17 @@ def test_other_processes_evaluate_it(task):
         assert pool.evaluate(START.replace("0.25", "0.75"), task).score == pytest.approx(0.0)
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "text", ["a: &a [x, x]\nb: [*a, *a]\n", "prompt: &p {<<: *p}\n", "[" * 10_000, "x" * 2**19]
+)
+def test_a_configuration_that_grows_is_refused(text, tmp_path):
+    folder = write_folder(tmp_path / "bomb")
+    (tmp_path / "bomb" / "config.yaml").write_text(text)
+    with pytest.raises(ValueError, match=r"config\.yaml is no YAML"):
+        make_task(folder)
+
+
 def test_references_from_data_do_not_reach_a_folder(tmp_path):
     folder = write_folder(tmp_path / "unknown")
     with pytest.raises(ValueError, match="name it yourself"):
