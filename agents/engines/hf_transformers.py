@@ -15,10 +15,15 @@ from atlas_gym.agents.engines.attention import shared_prompts
 from atlas_gym.agents.engines.decoding import Batch, Shape, Slots
 from atlas_gym.agents.engines.engine import Engine, OnCompletion, Request, Sampling
 from atlas_gym.agents.engines.sampling import Sample, Sampler
+from atlas_gym.agents.models.fused import fused
 from atlas_gym.agents.models.layers import packed_weights
+from atlas_gym.agents.models.memory import token_bytes
 from atlas_gym.agents.models.policy import Policy
 from atlas_gym.agents.models.token_trie import families
 from atlas_gym.agents.models.tokens import encode_prompt
+
+_PROMPT = 1024
+"""Tokens of a prompt that a GPU plans for: samples of one prompt share it, so that there is room to spare."""
 
 
 class TransformersEngine(Engine):
@@ -29,7 +34,8 @@ class TransformersEngine(Engine):
         tokenizer: theirs.
         sampling: how tokens are drawn.
         policy: whose adapters are merged into the weights while they are served; None for weights that are never tuned.
-        max_samples: how many samples are decoded at the same time, at most; by default 64 on a CPU, 512 on a GPU.
+        max_samples: how many samples are decoded at the same time, at most; by default 64 on a CPU, on a GPU as many as
+            fit into half of its free memory, up to 512.
         graphs: whether a step has one of few shapes and is captured as a CUDA graph; by default on a GPU. Without one
             there, the same step runs plainly.
     """
@@ -48,9 +54,13 @@ class TransformersEngine(Engine):
         self.tokenizer = tokenizer
         self.sampling = sampling or Sampling()
         self._policy = policy
-        self._max_samples = max_samples or (64 if model.device.type == "cpu" else 512)
+        self._max_samples = max_samples or 64
         self._sampler = Sampler(tokenizer, model.get_output_embeddings().weight.shape[0], self.sampling)
         gpu = model.device.type == "cuda"
+        if gpu and not max_samples:
+            free, config = torch.cuda.mem_get_info(model.device)[0], model.config.get_text_config().to_dict()
+            sample = token_bytes(config, model.dtype.itemsize) * (_PROMPT + self.sampling.max_new_tokens)
+            self._max_samples = max(1, min(512, free // (2 * sample)))
         self._fixed = gpu or bool(graphs)
         self._graphs = gpu and graphs is not False and type(model)._can_compile_fullgraph
         self._slots: dict[Shape, Slots] = {}
@@ -60,7 +70,8 @@ class TransformersEngine(Engine):
         if self._policy is None:
             yield self
             return
-        with self._policy.merged(adapter) as model, packed_weights(model):
+        quick = packed_weights if self.model.device.type == "cpu" else fused
+        with self._policy.merged(adapter) as model, quick(model):
             try:
                 yield self
             finally:

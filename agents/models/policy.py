@@ -32,6 +32,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from atlas_gym.agents.models.adapters import AdapterError, digest, read_adapter, write_adapter
 from atlas_gym.agents.models.layers import Held, LeanLinear, fitting_dtype, make_lean
 from atlas_gym.agents.models.loading import load_model
+from atlas_gym.agents.models.memory import require_memory
 from atlas_gym.agents.models.settings import LoraSettings
 from atlas_gym.agents.models.tree_attention import use_tree_attention
 
@@ -83,9 +84,11 @@ class Policy:
     ) -> Policy:
         """Load the model in `folder`; `seed` draws the adapters' first A matrices.
 
-        `dtype` is what it computes in, `None` the type that fits the device. Adapters are float32.
+        `dtype` is what it computes in, `None` the type that fits the device. Adapters are float32. Raises
+        `ModelTooLarge` for a GPU that cannot hold it.
         """
-        dtype = dtype or fitting_dtype(device)
+        dtype, lora = dtype or fitting_dtype(device), lora or LoraSettings()
+        require_memory(Path(folder), dtype, lora.rank, device)
         # Packed sequences need a mask of their own, which "sdpa" takes as it is.
         model, tokenizer = load_model(folder, dtype=dtype, attn_implementation="sdpa")
         use_tree_attention(model)

@@ -1,4 +1,5 @@
-"""Benchmarks, each beside what one would use instead: `evaluation`, `calls`, `burgers`, `generation`, `phase`.
+"""Benchmarks, each beside what one would use instead: `evaluation`, `calls`, `burgers`, `generation`, `phase`,
+`gpu`.
 
 Contenders take turns, so that a busy machine disturbs all alike, and ratios are formed within a round before the
 median. Time on a CPU is CPU time, in which other jobs on the machine take less part; on a GPU it is the clock's.

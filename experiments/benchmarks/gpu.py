@@ -25,7 +25,7 @@ from torch.nn.utils.rnn import pad_sequence
 from atlas_gym.agents.engines.engine import Request, Sampling
 from atlas_gym.agents.engines.hf_transformers import TransformersEngine
 from atlas_gym.agents.models.loading import load_model, resolve_model
-from atlas_gym.agents.models.policy import POLICY, Policy
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.agents.models.tokens import encode_continuation, encode_prompt
 from atlas_gym.experiments.benchmarks import seconds_of
 from atlas_gym.experiments.benchmarks.generation import prompts_of
@@ -35,8 +35,8 @@ from atlas_gym.trainers.dpo.train import TrainJob, train
 
 NEW = 48
 """Tokens that a sample draws at most."""
-STEP = 4
-"""Pairs of a DPO step."""
+STEP, EPOCHS = 4, 2
+"""Pairs of a DPO step, and epochs of a phase."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -58,7 +58,8 @@ def main(arguments: list[str] | None = None) -> None:
     policy = Policy.load(folder, device=device)
     stock, tokenizer = load_model(folder, dtype=policy.dtype)
     stock.to(device)
-    rows, go = [], count()
+    rows: list[tuple[str, float, float, float | None]] = []
+    go = count()
     engine = TransformersEngine(
         policy.base, tokenizer, Sampling(max_function_tokens=NEW), policy=policy, max_samples=2**20
     )
@@ -95,10 +96,13 @@ def main(arguments: list[str] | None = None) -> None:
             print(f"writing {batch} samples: {1 / own:,.0f} tokens/s, generate {1 / other:,.0f}", flush=True)
     plain = PlainPhase(stock, tokenizer)
     pairs = make_pairs(options.pairs // STEP, STEP)
-    settings = PhaseSettings(batch_size=STEP, epochs=1, target_kl=0.0, max_tokens=4096)
-    job = TrainJob(tuple(pairs), settings, 1, (), phase=1, seed=0)
+    settings = PhaseSettings(batch_size=STEP, epochs=EPOCHS, target_kl=0.0, max_tokens=4096)
+    judged = tuple((pair.prompt, pair.chosen) for pair in pairs[::STEP][:4])
+    job = TrainJob(tuple(pairs), settings, 1, judged, phase=1, seed=0)
 
     def phase() -> None:
+        for name in set(policy.adapters) - {POLICY, REFERENCE}:
+            policy.remove(name)
         policy.reset(POLICY, 0)
         train(policy, job)
 
@@ -106,8 +110,9 @@ def main(arguments: list[str] | None = None) -> None:
     rows.append((f"a phase of {options.pairs} pairs, s", own, other, busy(phase, device)))
     print(f"\n{'':36}{'ours':>9}{'plain':>9}{'ratio':>7}{'busy':>7}")
     for what, own, other, share in rows:
-        print(f"{what:36}{own:9.3f}{other:9.3f}{own / other:7.2f}{share:7.0%}")
-    print("plain: transformers' generate; DPO steps on padded batches, reference included")
+        shown = "-" if share is None else f"{share:.0%}"
+        print(f"{what:36}{own:9.3f}{other:9.3f}{own / other:7.2f}{shown:>7}")
+    print("plain: transformers' generate; DPO steps on padded batches, reference included, and no Eq. 3")
 
 
 def check(folder: Any) -> None:
@@ -140,10 +145,10 @@ def turns(
     return median(own), median(other)
 
 
-def busy(work: Callable[[], object], device: str) -> float:
-    """Share of the work's time in which the GPU computes; NaN on a CPU."""
+def busy(work: Callable[[], object], device: str) -> float | None:
+    """Share of the work's time in which the GPU computes; None on a CPU."""
     if device == "cpu":
-        return float("nan")
+        return None
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as profiled:
@@ -163,10 +168,10 @@ class PlainPhase:
         self.model = get_peft_model(model, LoraConfig(r=16, lora_alpha=32, target_modules="all-linear"))
 
     def run(self, pairs: Any) -> None:
-        """One epoch over the pairs."""
+        """All epochs over the pairs."""
         weights = [p for p in self.model.parameters() if p.requires_grad]
         optimizer = torch.optim.AdamW(weights, lr=1e-4)
-        for first in range(0, len(pairs), STEP):
+        for first in EPOCHS * list(range(0, len(pairs), STEP)):
             batch = pairs[first : first + STEP]
             with torch.no_grad(), self.model.disable_adapter():
                 reference = self._log_probabilities(batch)

@@ -1,0 +1,27 @@
+from unittest import mock
+
+import pytest
+import torch
+
+from atlas_gym.agents.models.memory import ModelTooLarge, memory_needed, require_memory
+from atlas_gym.agents.models.policy import POLICY
+from tests.tiny_model import save_tiny_model, tuned_policy
+
+
+def test_weights_adapters_and_keys_and_values_are_counted(tmp_path):
+    folder = save_tiny_model(tmp_path)
+    policy = tuned_policy(folder)
+    weights = sum(p.nbytes for name, p in policy.base.named_parameters() if "lora" not in name)
+    adapter = sum(tensor.nbytes for tensor in policy.tensors(POLICY).values())
+    kept = 100 * 2 * 2 * 2 * 8 * 4  # tokens, keys and values, layers, key heads, width, bytes
+    needed = memory_needed(folder, torch.float32, 4, 100)
+    assert needed == pytest.approx(weights + 8 * adapter + kept, rel=0.15)
+    assert memory_needed(folder, torch.bfloat16, 4, 0) < memory_needed(folder, torch.float32, 4, 0)
+
+
+def test_a_gpu_that_is_too_small_is_refused_in_words(tmp_path):
+    folder = save_tiny_model(tmp_path)
+    with mock.patch("torch.cuda.mem_get_info", return_value=(100_000, 0)):
+        require_memory(folder, torch.float32, 4, "cpu")
+        with pytest.raises(ModelTooLarge, match="smaller model"):
+            require_memory(folder, torch.float32, 4, "cuda")
