@@ -30,8 +30,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on
 def policies(tmp_path):
     """The same policy on the CPU and on the GPU."""
     folder = save_tiny_model(tmp_path)
-    pair = tuned_policy(folder), tuned_policy(folder)
-    pair[1].model.to("cuda")
+    pair = tuned_policy(folder), tuned_policy(folder, "cuda")
     assert [policy.device.type for policy in pair] == ["cpu", "cuda"]
     return pair
 

@@ -55,11 +55,11 @@ def save_tiny_model(folder: Path, dtype: torch.dtype = torch.float32, width: int
     return folder
 
 
-def tuned_policy(folder: Path) -> Policy:
+def tuned_policy(folder: Path, device: str = "cpu") -> Policy:
     """A policy that has learned something and a reference that has learned something else."""
-    policy = Policy.load(folder, dtype=torch.float32, lora=LoraSettings(rank=4, alpha=8))
+    policy = Policy.load(folder, dtype=torch.float32, lora=LoraSettings(rank=4, alpha=8), device=device)
     generator = torch.Generator().manual_seed(3)
     for name in (POLICY, REFERENCE):
         for tensor in policy.tensors(name).values():
-            tensor.data.normal_(0.0, 0.1, generator=generator)
+            tensor.data.copy_(torch.empty(tensor.shape).normal_(0.0, 0.1, generator=generator))
     return policy

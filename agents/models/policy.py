@@ -1,7 +1,8 @@
 """The policy: one base model in memory, and everything that is learned in small named LoRA adapters.
 
 The policy, the reference it is measured against and the candidates of a phase are adapters of the same
-frozen base, so a promotion is a copy of a few megabytes and no second set of base weights exists. A fresh
+frozen base, so a promotion is a copy of a few megabytes and no second set of base weights exists. PEFT knows of
+the policy's only; the others are matrices beside it, which the layers compute with when they are told to. A fresh
 adapter (B = 0) *is* the base model, bit for bit; the reference of the first phase is such a one.
 
 Three ways to use it:
@@ -26,7 +27,6 @@ from typing import Any, cast
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
-from peft.tuners.lora import LoraLayer
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from atlas_gym.agents.models.adapters import AdapterError, digest, read_adapter, write_adapter
@@ -66,7 +66,14 @@ class Policy:
         make_lean(self.model)
         self.model.eval()
         self._layers = {
-            name: module for name, module in self.base.named_modules() if isinstance(module, LoraLayer)
+            name: module for name, module in self.base.named_modules() if isinstance(module, LeanLinear)
+        }
+        self._adapters: dict[str, dict[str, torch.Tensor]] = {
+            POLICY: {
+                f"base_model.model.{name}.lora_{part}.weight": getattr(layer, f"lora_{part}")[POLICY].weight
+                for name, layer in self._layers.items()
+                for part in "AB"
+            }
         }
         self._kept: list[tuple[torch.Tensor, torch.Tensor]] = []
         """Each matrix that is merged at the moment, and what it was."""
@@ -107,16 +114,12 @@ class Policy:
     @property
     def adapters(self) -> tuple[str, ...]:
         """Names of all adapters."""
-        return tuple(self.model.peft_config)
+        return tuple(self._adapters)
 
     def tensors(self, name: str) -> dict[str, torch.Tensor]:
         """The adapter's own tensors (not copies), by their names in a PEFT checkpoint."""
         self._require(name)
-        return {
-            f"base_model.model.{module}.lora_{part}.weight": getattr(layer, f"lora_{part}")[name].weight
-            for module, layer in self._layers.items()
-            for part in "AB"
-        }
+        return dict(self._adapters[name])
 
     def digest(self, name: str) -> str:
         """SHA-256 of the adapter's tensors: equal adapters, and only they, have equal digests."""
@@ -129,29 +132,25 @@ class Policy:
 
     def add(self, name: str, copy_of: str) -> None:
         """Add a frozen adapter as an exact copy of another."""
-        with _seeded(0):  # PEFT draws first values, which the copy overwrites
-            self.model.add_adapter(name, _peft(self.lora))
-        self.model.set_adapter(POLICY)  # adding one must not change which one is trainable
-        self.copy(copy_of, name)
+        self._adapters[name] = {key: tensor.detach().clone() for key, tensor in self.tensors(copy_of).items()}
 
     def remove(self, name: str) -> None:
         """Remove an adapter; `POLICY` and `REFERENCE` stay."""
         self._require(name)
         if name in (POLICY, REFERENCE):
             raise ValueError(f"a policy always has the adapter {name!r}")
-        self.model.delete_adapter(name)
+        del self._adapters[name]
 
     @torch.no_grad()
     def copy(self, source: str, target: str) -> None:
         """Make `target` an exact copy of `source`."""
         torch._foreach_copy_(list(self.tensors(target).values()), list(self.tensors(source).values()))
 
-    def reset(self, name: str, seed: int) -> None:
-        """Make the adapter a fresh one, which is the base model: A random (by `seed`), B zero."""
-        self._require(name)
+    def reset(self, seed: int) -> None:
+        """Make the policy a fresh adapter, which is the base model: A random (by `seed`), B zero."""
         with _seeded(seed):
             for layer in self._layers.values():
-                layer.reset_lora_parameters(name, init_lora_weights=True)
+                layer.reset_lora_parameters(POLICY, init_lora_weights=True)
 
     def save(self, name: str, folder: str | Path) -> str:
         """Write the adapter to `folder` in PEFT's layout, at once or not at all; returns its digest."""
@@ -178,7 +177,7 @@ class Policy:
         """The model with this adapter active, as it is now, unmerged. Not for training: the adapter in use takes no
         gradient."""
         self._require_unmerged(name)
-        with self._holding(name, self._rounded(name)):
+        with self._holding(self._rounded(name)):
             yield self.model
 
     @contextmanager
@@ -186,7 +185,7 @@ class Policy:
         """The model with `POLICY` active, for training; within the block other adapters can be used in between."""
         self._require_unmerged(POLICY)
         learner = Learner(list(self.tensors(POLICY).values()), self._rounded(POLICY))
-        with self._holding(POLICY, learner.rounded):
+        with self._holding(learner.rounded):
             yield learner
 
     def _rounded(self, name: str) -> list[torch.Tensor]:
@@ -194,24 +193,15 @@ class Policy:
         return [tensor.detach().to(self.dtype) for tensor in self.tensors(name).values()]
 
     @contextmanager
-    def _holding(self, name: str, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
-        layer: Any
-        before = [
-            (layer, layer._active_adapter, getattr(layer, "held", None)) for layer in self._layers.values()
-        ]
-        matrices = iter(tensors)
-        for layer in self._layers.values():
-            layer._active_adapter = [name]  # what PEFT goes by in layers of other kinds
-            down, up = next(matrices), next(matrices)
-            if isinstance(layer, LeanLinear):
-                layer.held = Held(down, up, layer.scaling[name])
+    def _holding(self, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
+        before = [layer.held for layer in self._layers.values()]
+        for layer, down, up in zip(self._layers.values(), tensors[::2], tensors[1::2], strict=True):
+            layer.held = Held(down, up, layer.scaling[POLICY])
         try:
             yield
         finally:
-            for layer, active, held in before:
-                layer._active_adapter = active
-                if isinstance(layer, LeanLinear):
-                    layer.held = held
+            for layer, held in zip(self._layers.values(), before, strict=True):
+                layer.held = held
 
     @contextmanager
     def merged(self, name: str) -> Iterator[PreTrainedModel]:
@@ -221,12 +211,13 @@ class Policy:
         self.model.eval()
         try:
             with torch.no_grad():
-                layer: Any
-                for layer in self._layers.values():
-                    if torch.any(layer.lora_B[name].weight):  # else it is the base's
-                        weight = layer.get_base_layer().weight
+                matrices = list(self._adapters[name].values())
+                for layer, down, up in zip(self._layers.values(), matrices[::2], matrices[1::2], strict=True):
+                    if torch.any(up):  # else it is the base's
+                        weight: Any = layer.get_base_layer().weight
                         self._kept.append((weight, weight.detach().to("cpu", copy=True)))
-                        weight.copy_(weight.float() + layer.get_delta_weight(name).float())
+                        update = layer.scaling[POLICY] * (up @ down)
+                        weight.copy_(weight.float() + (update.T if layer.fan_in_fan_out else update))
             with self.model.disable_adapter():
                 yield self.base
         finally:

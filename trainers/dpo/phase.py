@@ -155,7 +155,7 @@ def run_phase(
     decision, promoted, rolled_back = None, settings.reference == "every_phase", False
     with _all_or_nothing(policy):
         if settings.initialisation == "base":
-            policy.reset(POLICY, torch_seed(seed, "phase", phase, "adapter") % 2**32)
+            policy.reset(torch_seed(seed, "phase", phase, "adapter") % 2**32)
         # Eq. 2: DPO against the reference; Eq. 3: K̂L of all of C_k along G_k.
         trained = train(policy, job)
         began = time.perf_counter()

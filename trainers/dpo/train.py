@@ -58,7 +58,7 @@ class TrainJob:
     checkpoints: int
     """Intermediate checkpoints to keep."""
     gate_items: tuple[Item, ...]
-    """(prompt, completion) along which Eq. 3 of the checkpoints is taken."""
+    """(prompt, completion) along which Eq. 3 of the checkpoints is taken; none: it is not."""
     phase: int
     """Number of the phase, for its random streams."""
     seed: int
@@ -193,7 +193,8 @@ def train(
         counter.remove()
     trained.tokens = int(totals(torch.tensor(trained.tokens, device=policy.device)))
     ended = time.perf_counter()
-    trained.kls = Divergence(policy, REFERENCE, job.gate_items, how).of([*trained.checkpoints, POLICY])
+    if job.gate_items:
+        trained.kls = Divergence(policy, REFERENCE, job.gate_items, how).of([*trained.checkpoints, POLICY])
     trained.seconds = {"train": ended - began, "kl": time.perf_counter() - ended}
     return trained
 

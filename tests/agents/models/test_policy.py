@@ -120,7 +120,7 @@ def test_reset_gives_the_base_model_and_follows_its_seed(policy):
     digests = []
     for seed in (7, 7, 8):
         disturb(policy, POLICY)
-        policy.reset(POLICY, seed)
+        policy.reset(seed)
         assert torch.equal(logits(policy, POLICY), untouched)
         digests.append(policy.digest(POLICY))
     assert digests[0] == digests[1] != digests[2]
