@@ -25,6 +25,7 @@ from atlas_gym.experiments.studies.results import (
     write_data,
 )
 from atlas_gym.experiments.studies.scheduler import do_runs
+from atlas_gym.text import clean
 from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.store import StoreError
 
@@ -50,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
             failed, output = _do(options)
         _show(output, options.measure, options.against)
     except (SettingsError, StoreError, ValueError) as error:
-        print(f"Error: {error}", file=sys.stderr)
+        print(f"Error: {clean(str(error), 5000)}", file=sys.stderr)
         return 2
     return int(failed)
 

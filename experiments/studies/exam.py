@@ -24,7 +24,9 @@ from atlas_gym.agents.research_agent import ResearchAgent
 from atlas_gym.arguments import Parser, at_least_one
 from atlas_gym.evaluation import EvaluatorPool, Pool
 from atlas_gym.experiments.report.table_formats import write_csv
+from atlas_gym.text import clean
 from atlas_gym.trainers.data.comparison import Comparison
+from atlas_gym.trainers.loop.beginning import require_trust
 from atlas_gym.trainers.loop.config import RunConfig, load_config
 from atlas_gym.trainers.loop.exam import BASE, Exam, learned
 from atlas_gym.trainers.loop.resources import device_of, load_policy
@@ -122,17 +124,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--workers", type=at_least_one, default=1, help="processes that evaluate")
     parser.add_argument("runs", type=Path, nargs="+", help="folders of runs")
     parser.add_argument("--output", type=Path, help="also written here, as CSV")
+    parser.add_argument("--trust", action="store_true", help="import what runs of somebody else's name")
     options = parser.parse_args(arguments)
     rows: list[dict[str, Any]] = []
     try:
-        for run, measures in examined(options.runs, {**EXAM, "samples": options.samples}, options.workers):
-            own = [_row(run, name, found) for name, found in measures.items()]
+        for run in [] if options.trust else options.runs:
+            require_trust(run, load_config(run / "config.yaml", {}))
+        for name, measures in examined(options.runs, {**EXAM, "samples": options.samples}, options.workers):
+            own = [_row(name, measure, found) for measure, found in measures.items()]
             print(pd.DataFrame(own).round(3).to_string(index=False), flush=True)
             rows += own
             if options.output:
                 write_csv(pd.DataFrame(rows), options.output)
     except (SettingsError, StoreError, AdapterError) as error:
-        raise SystemExit(f"Error: {error}") from error
+        raise SystemExit(f"Error: {clean(str(error), 5000)}") from error
 
 
 if __name__ == "__main__":

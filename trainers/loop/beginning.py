@@ -49,8 +49,8 @@ def reached(config: RunConfig) -> list[str]:
 
 
 def require_trust(folder: Path, config: RunConfig, given: Collection[str] = ()) -> None:
-    """Refuse to continue a run that reaches what its user has not asked for: in a run of this user on this machine, or
-    under the settings `given` now.
+    """Refuse to go by settings of a run that reach what this machine's user has asked for neither in a run begun here
+    nor in the settings `given` now.
 
     Raises:
         SettingsError: the message names what the run reaches.

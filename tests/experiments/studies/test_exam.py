@@ -1,5 +1,7 @@
 """The exam of policies on bandits that no run had."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
@@ -77,4 +79,12 @@ def test_runs_that_ask_otherwise_are_not_compared(folder, tmp_path, short, other
 
 def test_a_folder_without_a_run(tmp_path):
     with pytest.raises(SystemExit, match="Error"):
+        exam.main([str(tmp_path)])
+
+
+def test_a_strangers_task_is_not_imported(tmp_path):
+    (tmp_path / "task.py").write_text("raise SystemExit('it ran')\n")
+    config = replace(load_config(None, {"method": "search"}), env=str(tmp_path / "task.py"))
+    save_config(config, tmp_path / "config.yaml")
+    with pytest.raises(SystemExit, match="add --trust"):
         exam.main([str(tmp_path)])
