@@ -89,7 +89,7 @@ class Bandit(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What a method did on a batch of bandits."""
+    """Record of a method on a batch of bandits."""
 
     regret: Array  # V_t(π*) − V_t(π), (seeds, horizon)
     learning: Array  # its learning error, (seeds, horizon)
@@ -296,9 +296,8 @@ def regrets(method: Method, drift: Drift, seeds: int, name: str) -> Array:
     slope = mean_interval(np.polyfit(np.log(HORIZONS), np.log(found), 1)[0])
     last, means = traces[-1], "".join(f"{value:8.0f}" for value in found.mean(1))
     bias = last.bias.sum() / last.regret.sum()
-    print(
-        f"{name:44}{means}   {slope:.2f}   {bias:5.2f}   {last.promoted.mean():5.2f}   {last.kl.mean():6.3f}"
-    )
+    shares = f"{bias:5.2f}   {last.promoted.mean():5.2f}   {last.kl.mean():6.3f}"
+    print(f"{name:44}{means}   {slope:.2f}   {shares}")
     return found
 
 

@@ -49,6 +49,5 @@ def compare(
     for name in contenders:
         ratios = [each[name] / each[first] for each in rounds]
         value = median(each[name] for each in rounds) / unit
-        print(
-            f"  {name:44}{value:12.3f}   {median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) of {first}"
-        )
+        spread = f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) of {first}"
+        print(f"  {name:44}{value:12.3f}   {spread}")

@@ -1,4 +1,4 @@
-"""What a call of a confined program costs, in µs of CPU of both processes, beside a bare call.
+"""Cost of a call of a confined program, in µs of CPU of both processes, beside a bare call.
 
     python -m atlas_gym.experiments.benchmarks.calls --calls 20000 --repeats 5
 
@@ -77,7 +77,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def bare_us(case: str, program: str, calls: int, repeats: int) -> float:
-    """The same program called in this process."""
+    """CPU time of the program called in this process."""
     namespace: dict[str, Any] = {}
     exec(program, namespace)
     function, arguments = namespace["answer"], CASES[case][0]
@@ -96,16 +96,13 @@ def confined_us(
 ) -> float:
     """CPU time of both processes beyond that of an evaluation without calls."""
 
-    def once() -> float:
-        spent = []
-        for count in (0, calls):
-            evaluation = evaluator.evaluate(program, CallCost(case=case, calls=count, way=way))
-            if evaluation.score is None:
-                raise RuntimeError(f"the benchmark's program failed: {evaluation.detail}")
-            spent.append(evaluation.cpu_s + float(evaluation.traces["cpu_s"]))
-        return spent[1] - spent[0]
+    def spent(count: int) -> float:
+        evaluation = evaluator.evaluate(program, CallCost(case=case, calls=count, way=way))
+        if evaluation.score is None:
+            raise RuntimeError(f"the benchmark's program failed: {evaluation.detail}")
+        return evaluation.cpu_s + float(evaluation.traces["cpu_s"])
 
-    return min(once() for _ in range(repeats)) / calls * 1e6
+    return min(-spent(0) + spent(calls) for _ in range(repeats)) / calls * 1e6
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> None:
 def contend(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """Be one contender: train, and return the figures."""
     torch.set_num_threads(1)
-    dtype, cuda = getattr(torch, options.dtype), options.device == "cuda"
+    dtype = getattr(torch, options.dtype)
     policy = Policy.load(resolve_model(options.model), dtype=dtype, device=options.device)
     pairs = tuple(make_pairs(options.prompts, options.pairs))
     settings = PhaseSettings(batch_size=options.batch_size, epochs=1, target_kl=0.0, max_tokens=4096)
@@ -82,12 +82,9 @@ def contend(name: str, options: argparse.Namespace) -> dict[str, Any]:
         trained = train(policy, job, how="rows" if name == "ours, padded" else None)
         losses, kl = [record.loss for record in trained.steps], trained.seconds["kl"]
     seconds, cpu = time.perf_counter() - began, time.process_time() - began_cpu
-    # Linux reports kilobytes.
-    memory = (
-        torch.cuda.max_memory_allocated()
-        if cuda
-        else 1e3 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    )
+    memory = 1e3 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # Linux reports kilobytes
+    if options.device == "cuda":
+        memory = torch.cuda.max_memory_allocated()
     return {"seconds": seconds - kl, "cpu": cpu, "memory": memory / 1e9, "kl": kl, "losses": losses}
 
 

@@ -18,15 +18,8 @@ _BASE, _RUN = "atlas_gym.cli.main", "atlas_gym.experiments.cli.run"
 COMMANDS = {
     "run": (_RUN, "begin a run: evolve programs, tune the model that writes them"),
     "resume": (_RUN, "continue the run in a folder: atlas resume FOLDER"),
-    "fetch": (
-        "atlas_gym.agents.models.loading",
-        "make a model available on this machine, by default the embedded one",
-    ),
+    "fetch": ("atlas_gym.agents.models.loading", "make a model available here, by default the embedded one"),
     "report": ("atlas_gym.experiments.report.__main__", "write the report of one or several runs"),
-    "settings": (
-        "atlas_gym.experiments.cli.options",
-        "list all settings of a run, or those of a configuration",
-    ),
     "study": ("atlas_gym.experiments.studies.__main__", "compare methods over seeds, as a plan says"),
     "new-task": (_BASE, "write a task of your own to begin with, and its test"),
     "check": (_BASE, "say whether a task is fit for use; needs no model"),
@@ -54,12 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
-    except OSError as error:
-        enough = isinstance(error, BrokenPipeError)  # whoever reads the output has read enough
-        if not enough:  # a place that cannot be written to, a full disk: the message names it
-            print(f"Error: {clean(str(error), 5000)}", file=sys.stderr)
+    except BrokenPipeError:  # whoever reads the output has read enough
         flush_or_drop()
-        return 0 if enough else 1
+        return 0
+    except OSError as error:  # a place that cannot be written to, a full disk: the message names it
+        print(f"Error: {clean(str(error), 5000)}", file=sys.stderr)
+        flush_or_drop()
+        return 1
 
 
 def _answer(given: list[str]) -> int:
@@ -72,8 +66,8 @@ def _answer(given: list[str]) -> int:
     name, *rest = given
     if name not in COMMANDS:
         close = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(COMMANDS)}"
-        print(f"atlas: no command {name}{hint}", file=sys.stderr)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(COMMANDS)}"
+        print(f"atlas: no command {name}; {hint}", file=sys.stderr)
         return 2
     module, _ = COMMANDS[name]
     if module == _BASE or name == "fetch":  # modules that have several

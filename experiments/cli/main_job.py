@@ -6,6 +6,7 @@ import signal
 import sys
 import warnings
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -79,17 +80,10 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
             )
         require_beginning(config, store)
         controlled = config.control == "frozen" and config.phases > 0
-        afterwards = config.rounds - config.blocks[0][1] if controlled else 0
-        view = LiveView(config.rounds, config.phases, console, afterwards)
-
-        def warn(text: str) -> None:
-            console.print(text, style="yellow", markup=False)
-
+        view = LiveView(config.rounds, config.phases, console)
+        warn = partial(console.print, style="yellow", markup=False)
         tracker = WandbObserver(
-            store,
-            config,
-            warn=warn,
-            tell=lambda text: console.print(text, style="dim", markup=False, soft_wrap=True),
+            store, config, warn, partial(console.print, style="dim", markup=False, soft_wrap=True)
         )
         with closing(tracker):
             try:
@@ -97,13 +91,12 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
                     summary = run.run()
                 if controlled:
                     _run_control(config, store, console)
-            except EngineError as error:
-                _say_error(console, error)
+            except (EngineError, KeyboardInterrupt) as error:
+                interrupted = isinstance(error, KeyboardInterrupt)
+                if not interrupted:
+                    _say_error(console, error)
                 _say_how_to_go_on(folder, console)
-                return 1
-            except KeyboardInterrupt:
-                _say_how_to_go_on(folder, console)
-                return EXIT_INTERRUPTED
+                return EXIT_INTERRUPTED if interrupted else 1
             done = read_run(folder)
             files = write_files(done, summary, warn)
             tracker.attach(files)
@@ -113,7 +106,7 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
 
 
 def _run_control(config: RunConfig, run: RunStore, console: Console) -> None:
-    """The same run with tuning off, from the first phase on."""
+    """Repeat the run with tuning off, from the first phase on."""
     console.print("\n[bold]The frozen control[/bold]: the same run with tuning off, from the first phase on")
     own = frozen(config)
     view = LiveView(own.rounds, own.phases, console)
@@ -126,9 +119,7 @@ def _say_how_to_go_on(folder: Path, console: Console) -> None:
     if not (folder / "config.yaml").exists():
         return  # it has not begun
     console.print("\nStopped; nothing that was stored is lost. Continue with:")
-    words = f"{Path(sys.executable).name} -m atlas_gym.experiments.run --resume --folder"
-    if Path(sys.argv[0]).name == "atlas":
-        words = "atlas resume"
-    console.print(
-        f"  {words} {shlex.quote(str(folder))}", soft_wrap=True, markup=False
-    )  # to be copied: no line breaks in it
+    by_module = f"{Path(sys.executable).name} -m atlas_gym.experiments.run --resume --folder"
+    words = "atlas resume" if Path(sys.argv[0]).name == "atlas" else by_module
+    # To be copied: no line breaks in it.
+    console.print(f"  {words} {shlex.quote(str(folder))}", soft_wrap=True, markup=False)

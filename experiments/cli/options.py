@@ -29,7 +29,7 @@ FLAGS: dict[str, dict[str, Any]] = {
     "trust": {"help": "continue a run of somebody else's that names addresses, keys or code"} | _SWITCH,
     "print-settings": {"help": "print the resulting configuration as YAML, and do nothing"} | _SWITCH,
 }
-"""What the command line says about a run besides its settings."""
+"""Options beside the settings."""
 
 
 def read_arguments(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str, Any]]:
@@ -66,9 +66,8 @@ def read_arguments(arguments: Sequence[str] | None) -> tuple[argparse.Namespace,
         path = key.split(".")
         if path[0] not in {name.partition(".")[0] for name in known}:
             options = [f"--{name}" for name in (*FLAGS, *known)]
-            raise SettingsError(
-                f"unknown setting --{key}{nearest(f'--{key}', options, 'atlas settings lists all')}"
-            )
+            hint = nearest(f"--{key}", options, "atlas run --help lists all")
+            raise SettingsError(f"unknown setting --{key}{hint}")
         if not is_given:
             if not words or words[0].startswith("--"):
                 raise SettingsError(f"--{key} needs a value")
@@ -77,9 +76,8 @@ def read_arguments(arguments: Sequence[str] | None) -> tuple[argparse.Namespace,
     return flags, values
 
 
-def described(settings: Any, word: str = "", key: str = "") -> Iterator[str]:
-    """Lines that list the settings of a dataclass with their values and the docstrings of its fields; `word`: those
-    alone whose key or docstring holds it."""
+def described(settings: Any, key: str = "") -> Iterator[str]:
+    """Lines that list the settings of a dataclass with their values and the docstrings of its fields."""
     texts: dict[str, str] = {}
     for base in reversed([base for base in type(settings).__mro__ if dataclasses.is_dataclass(base)]):
         properties = adapter_of(base).json_schema()["$defs"][base.__name__]["properties"]
@@ -87,29 +85,10 @@ def described(settings: Any, word: str = "", key: str = "") -> Iterator[str]:
     for field in dataclasses.fields(settings):
         value, name = getattr(settings, field.name), f"{key}{field.name}"
         if dataclasses.is_dataclass(value):
-            yield from described(value, word, f"{name}.")
-        elif word.lower() in f"{name} {texts[field.name]}".lower():
+            yield from described(value, f"{name}.")
+        else:
             hint = typing.get_type_hints(type(settings))[field.name]
             choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
             shown = json.dumps(value, ensure_ascii=False, default=dataclasses.asdict)
             yield f"  --{name} {shown}" + (f"   one of {', '.join(choices)}" if choices else "")
             yield textwrap.indent(textwrap.fill(" ".join(texts[field.name].split()), 100), " " * 6)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """`atlas settings`: print the settings; returns the exit code (0 done, 2 asked wrongly)."""
-    from atlas_gym.experiments.shipped import find
-    from atlas_gym.trainers.loop.config import load_config
-
-    parser = argparse.ArgumentParser(prog="atlas settings", description="All settings of a run.")
-    parser.add_argument("word", nargs="?", default="", help="only settings whose name or meaning holds it")
-    parser.add_argument("--config", help="show the values of this configuration, not the defaults")
-    options = parser.parse_args(arguments)
-    try:
-        config = load_config(find("configs", options.config), {}) if options.config else RunConfig()
-    except SettingsError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return 2
-    lines = list(described(config, options.word))
-    print("\n".join(lines) or f"no setting holds {options.word!r}")
-    return 0 if lines else 2

@@ -44,9 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _resolve(flags: Namespace, settings: Mapping[str, Any]) -> tuple[RunConfig, Path]:
     folder = Path(flags.folder) if flags.folder else None
     sweep, run = os.environ.get("WANDB_SWEEP_ID"), os.environ.get("WANDB_RUN_ID")
-    if (
-        folder is None and sweep and run
-    ):  # runs of a sweep differ in settings that a folder's name does not show
+    if folder is None and sweep and run:  # runs of a sweep differ in what a folder's name does not show
         folder = Path("runs") / f"sweep-{sweep}" / run
     stored = folder / "config.yaml" if folder else None
     lost = stored is not None and (not stored.exists() or (stored.is_file() and stored.stat().st_size == 0))

@@ -31,11 +31,7 @@ from atlas_gym.tasks.constants import constants_from
 ROUNDS, SAMPLES, PARENTS = 4, 8, 4  # prompts of a phase, completions of each, programs that are rewritten
 TOKENS, TEMPERATURE = 16, 0.9  # of a completion, at most; of the sampling
 PAIRS, EPOCHS, LEARNING_RATE, BETA = 8, 2, 2e-4, 0.1  # size of D_k at most, size of C_k, AdamW's, DPO's β
-MIN_GAIN, MAX_KL, KL_PENALTY = (
-    0.0,
-    0.5,
-    0.0,
-)  # ε_s in score units, δ_H in nats per token, β_ref in score per nat
+MIN_GAIN, MAX_KL, KL_PENALTY = 0.0, 0.5, 0.0  # ε_s in score, δ_H in nats per token, β_ref in score per nat
 
 Pair = tuple[str, str, str, str]  # prompt, rest of the program, chosen completion, rejected completion
 

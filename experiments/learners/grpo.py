@@ -28,7 +28,7 @@ FAILED, COPY = -1.0, -0.5
 
 
 def halves(program: str) -> tuple[str, str]:
-    """What stands before and behind the right side of the line that is rewritten; ValueError if there is none."""
+    """The program before and behind the right side of the line that is rewritten; ValueError if there is none."""
     for site in SITES:
         if found := site.fullmatch(program):
             return found[1], found[2]

@@ -6,7 +6,6 @@ left alone for the night reads well in the morning.
 
 import time
 from collections.abc import Mapping
-from statistics import fmean
 from typing import Any
 
 from rich.console import Console
@@ -16,8 +15,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from atlas_gym.trainers.loop.exam import learned
 from atlas_gym.trainers.loop.observer import Observer
 
-_RECENT = 8
-"""Rounds that the time left is taken from."""
 SHARES = ("valid", "new", "distinct")
 """Of a round's samples."""
 
@@ -29,15 +26,12 @@ class LiveView(Observer):
         rounds: rounds of the whole run.
         phases: fine-tuning phases of the whole run.
         console: where to print.
-        afterwards: rounds of a control that follows, which count for the time left.
     """
 
-    def __init__(self, rounds: int, phases: int, console: Console, afterwards: int = 0):
+    def __init__(self, rounds: int, phases: int, console: Console):
         self.console = console
-        self._rounds, self._phases, self._afterwards = rounds, phases, afterwards
-        self._round_s: list[float] = []
-        self._phase_s: list[float] = []
-        self._since = time.monotonic()
+        self._rounds, self._phases = rounds, phases
+        self._since, self._untimed = time.monotonic(), phases > 0
         self._consulted = self._skipped = self._stored = 0
         self._progress = Progress(
             TextColumn("[bold]{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
@@ -67,7 +61,6 @@ class LiveView(Observer):
     def round(self, summary: Mapping[str, Any], best: float) -> None:
         shares = "  ".join(f"{key} {summary[key] / max(1, summary['samples']):4.0%}" for key in SHARES)
         self._progress.update(self._task, completed=summary["round"])
-        self._took(self._round_s, summary["round"] > self._stored)
         lost = summary.get("lost", 0)
         self.console.print(
             f"round {summary['round']:3d}/{self._rounds}  best {best:.4f}  {shares}  "
@@ -90,7 +83,8 @@ class LiveView(Observer):
 
     def phase(self, result: Mapping[str, Any]) -> None:
         self._phases -= 1
-        self._took(self._phase_s, result["round"] >= self._stored)
+        if result["round"] >= self._stored:  # not read out of the store
+            self._untimed = False
         if result.get("skipped"):
             self.console.print(f"  phase {result['phase']} skipped: {result['skipped']}", markup=False)
             return
@@ -104,16 +98,10 @@ class LiveView(Observer):
         for warning in result.get("warnings", ()):
             self.console.print(f"  {warning}", style="bold red", markup=False)
 
-    def _took(self, known: list[float], done_now: bool) -> None:
-        """Remember how long a step took; one that was read out of the store says nothing about the time left."""
-        now = time.monotonic()
-        known += [now - self._since] if done_now else []
-        self._since = now
-
     def _left(self, round_: int) -> str:
-        phases = max(0, self._phases)
-        if not self._round_s or (phases and not self._phase_s):
+        """The time left, by the mean of a round and its share of the phases; unknown before the first of them."""
+        done = round_ - self._stored
+        if done < 1 or (self._phases > 0 and self._untimed):
             return ""
-        seconds = (self._rounds + self._afterwards - round_) * fmean(self._round_s[-_RECENT:])
-        seconds += phases * fmean(self._phase_s) if phases else 0.0
-        return f"about {seconds / 60:.0f} min left" if seconds >= 60 else "under 1 min left"
+        minutes = (time.monotonic() - self._since) / done * (self._rounds - round_) / 60
+        return f"about {minutes:.0f} min left" if minutes >= 1 else "under 1 min left"

@@ -24,7 +24,7 @@ _SUMMED = "drawn", "smoke_runs", "smoke_failed", "samples", "tokens", "generatio
 
 
 class Progress:
-    """What exploration has come to; give it every record in the order of rounds. The best score is the mean of the
+    """Progress of exploration; give it every record in the order of rounds. The best score is the mean of the
     instances' best; clusters are those over all islands, so that an idea counts once wherever it was found."""
 
     def __init__(self, instances: int = 1):
@@ -129,7 +129,7 @@ def exam_row(phase: int, measures: Mapping[str, Comparison]) -> Row:
 
 
 def final_row(store: RunStore) -> Row:
-    """What a run came to: start, candidates, tokens, and once it is confirmed the scores on the held-out seeds; of
+    """Results of a run: start, candidates, tokens, and once it is confirmed the scores on the held-out seeds; of
     several instances the means. The best training score is the last `score/best`."""
     ends = store.ends()
     if not ends:

@@ -35,7 +35,7 @@ AXES = {
     "phase": ("phase/*", "gate/*", "exam/*", "strategist/*", "supporters/*"),
     "optimiser_step": ("dpo/*",),
 }
-"""What the charts are drawn over."""
+"""x-axis → metrics that are drawn over it."""
 _CHANGE = "Change it with `--tracking off|offline|online` or WANDB_MODE."
 
 
@@ -45,8 +45,8 @@ class WandbObserver(Observer):
     Args:
         store: the run's store; it also keeps the record's id and how far it has been logged.
         config: the run's configuration.
-        warn: called with one line if tracking has to end, or cannot be online.
-        tell: called with one line that says how the run is tracked.
+        warn: takes a line if tracking has to end, or cannot be online.
+        tell: takes a line that says how the run is tracked.
     """
 
     def __init__(
@@ -130,12 +130,11 @@ class WandbObserver(Observer):
 
     def finished(self, summary: Mapping[str, Any]) -> None:
         before, rows = self._store.start().program.splitlines(), []
-        for record in self._store.best_candidates(BEST_PROGRAMS):
-            after, name = record.program.splitlines(), f"program {record.id}"
-            changed = "\n".join(difflib.unified_diff(before, after, "start", name, lineterm="", n=1))
-            shown = [record.id, record.round, record.island, record.origin, record.score]
-            rows.append([*shown, changed, record.program])
         columns = ["id", "round", "island", "origin", "score", "changed_since_start", "program"]
+        for own in self._store.best_candidates(BEST_PROGRAMS):
+            after, name = own.program.splitlines(), f"program {own.id}"
+            changed = "\n".join(difflib.unified_diff(before, after, "start", name, lineterm="", n=1))
+            rows.append([own.id, own.round, own.island, own.origin, own.score, changed, own.program])
         self._log("finished", self._rounds, [{"best_programs": ("Table", columns, rows)}])
 
     def attach(self, paths: list[Path]) -> None:

@@ -32,7 +32,7 @@ class RunData:
     name: str
     folder: Path
     config: Mapping[str, Any]
-    """Its `config.yaml`; empty if the run has not come as far as writing one."""
+    """Its `config.yaml`; empty while it has none."""
     tried: pd.DataFrame
     """A row per program that was tried, by id: the columns of `candidates`, and `evaluated` (False: it failed its smoke
     run)."""
@@ -103,7 +103,7 @@ class RunData:
 
     @property
     def tuned_phases(self) -> list[Mapping[str, Any]]:
-        """The phases that were not skipped."""
+        """Those that were not skipped."""
         return [phase for phase in self.phases if not phase.get("skipped")]
 
     @property

@@ -26,7 +26,7 @@ from atlas_gym.trainers.store.folder import write_anew
 from atlas_gym.trainers.store.rows import StoreError
 
 TEXT_CHARS, PROGRAM_LINES = 50_000, 1_000
-"""What is shown of a text, and of a program: longer ones are of use to nobody, and slow to compare."""
+"""Bounds of what is shown: longer texts and programs are of use to nobody, and slow to compare."""
 
 
 def write_report(folders: Sequence[Path], output: Path | None = None) -> Path:
@@ -91,7 +91,7 @@ def render(runs: Sequence[RunData]) -> str:
 
 
 def _shown(value: object) -> object:
-    """What the template shows of a value: what cannot be seen is marked, a dash stands for nothing."""
+    """A value as the template shows it: what cannot be seen is marked, a dash stands for nothing."""
     if isinstance(value, Markup):
         return value
     return "–" if value is None or value == "" else clean(str(value), TEXT_CHARS)

@@ -18,7 +18,7 @@ from atlas_gym.trainers.data.measures import distinct_programs
 
 MESSAGES_SHOWN = 12
 CONTROLS = ("score_threshold", "beta", "epochs", "learning_rate")
-"""What the strategist may change."""
+"""Settings that the strategist may change."""
 
 
 def phase_table(run: RunData) -> pd.DataFrame:

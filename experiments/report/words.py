@@ -47,7 +47,7 @@ def search_in_words(run: RunData, control: RunData) -> str:
 
 
 def exam_in_words(exams: Mapping[int, Mapping[str, Any]]) -> str:
-    """What the exam after the last phase says; empty without one."""
+    """The exam after the last phase in a sentence; empty without one."""
     examined = learned(exams)
     if not examined:
         return ""
@@ -90,7 +90,7 @@ def meaning(name: str) -> str:
 
 
 def verdict(found: Comparison) -> str:
-    """What the interval says of a difference, and what it could have said."""
+    """A difference in words, chosen by its interval."""
     if not math.isfinite(found.difference.half_width):
         return "no interval: one instance, or nothing to count"
     unsure = f"cannot be told apart (4 times of 5 it could at a difference of {found.detectable:.2g})"

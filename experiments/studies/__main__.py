@@ -13,21 +13,17 @@ from pathlib import Path
 from atlas_gym.arguments import Parser, at_least_one
 from atlas_gym.experiments.report.table_formats import as_markdown
 from atlas_gym.experiments.shipped import find
-from atlas_gym.experiments.studies.plan import read_plan
-from atlas_gym.experiments.studies.results import (
-    add,
-    by_task,
-    collect,
-    draw,
-    known_runs,
-    read_data,
-    summaries,
-    write_data,
-)
+from atlas_gym.experiments.studies import results
+from atlas_gym.experiments.studies.plan import PlannedRun, read_plan
 from atlas_gym.experiments.studies.scheduler import do_runs
 from atlas_gym.text import clean
 from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.store import StoreError
+
+NOTES = (
+    "Mean over seeds, and of the differences paired by seed, with 95 % intervals (Student's t).",
+    "Mean over tasks of the differences paired by seed, with its 95 % interval over tasks (Student's t).",
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -45,38 +41,38 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--against", default="", help="the arm to compare with; default: the first")
     options = parser.parse_args(arguments)
     try:
-        if Path(options.plan).is_dir():
-            failed, output = False, Path(options.plan)
-        else:
-            failed, output = _do(options)
-        _show(output, options.measure, options.against)
+        return int(_study(options))
     except (SettingsError, StoreError, ValueError) as error:
         print(f"Error: {clean(str(error), 5000)}", file=sys.stderr)
         return 2
-    return int(failed)
 
 
-def _do(options: argparse.Namespace) -> tuple[bool, Path]:
-    """Do the runs and write their data; returns whether one failed, and where the data are."""
-    plan = read_plan(find("studies", options.plan))
-    folder = options.runs or Path("runs") / f"study-{plan.name}"
-    output = options.output or folder
-    old = read_data(output) if options.add else {}
-    tell = partial(print, flush=True)
-    failed = [] if options.tables else do_runs(plan, folder, options.workers, tell, known_runs(old))
-    for path in write_data(add(old, collect(plan, folder)), output):
-        print(path)
-    return bool(failed), output
-
-
-def _show(folder: Path, measure: str, against: str) -> None:
-    runs = read_data(folder).get("runs")
+def _study(options: argparse.Namespace) -> bool:
+    """Do the runs, write their data and show them; True if a run failed."""
+    output = Path(options.plan)
+    failed: list[PlannedRun] = []
+    if not output.is_dir():
+        plan = read_plan(find("studies", options.plan))
+        folder = options.runs or Path("runs") / f"study-{plan.name}"
+        output = options.output or folder
+        old = results.read_data(output) if options.add else {}
+        if not options.tables:
+            tell = partial(print, flush=True)
+            failed = do_runs(plan, folder, options.workers, tell, results.known_runs(old))
+        for path in results.write_data(results.add(old, results.collect(plan, folder)), output):
+            print(path)
+    runs = results.read_data(output).get("runs")
     if runs is None:
-        raise StoreError(f"no run has ended yet, and {folder} has no runs.csv of earlier ones")
-    values = by_task(runs, measure)
-    for table in summaries(values, against, ".1f" if measure == "improvement" else ".3g"):
-        print(f"\n{as_markdown(table)}", end="")
-    print(draw(values, "improvement, %" if measure == "improvement" else measure, folder / f"{measure}.png"))
+        raise StoreError(f"no run has ended yet, and {output} has no runs.csv of earlier ones")
+    measure, form = options.measure, ".1f" if options.measure == "improvement" else ".3g"
+    values = results.by_task(runs, measure)
+    tables = results.summaries(values, options.against, form)
+    for frame, title, note in zip(tables, ("By task", "Over tasks"), NOTES, strict=True):
+        if len(frame):
+            print(f"\n{as_markdown(frame, title, note)}", end="")
+    label = "improvement, %" if measure == "improvement" else measure
+    print(results.draw(values, label, output / f"{measure}.png"))
+    return bool(failed)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from atlas_gym.agents.models.policy import POLICY, AdapterError, Policy
 from atlas_gym.agents.proposals.rewrite import chat_of
 from atlas_gym.agents.research_agent import ResearchAgent
 from atlas_gym.arguments import Parser, at_least_one
-from atlas_gym.evaluation import EvaluatorPool, Pool
+from atlas_gym.evaluation import EvaluatorPool
 from atlas_gym.experiments.report.table_formats import write_csv
 from atlas_gym.text import clean
 from atlas_gym.trainers.data.comparison import Comparison
@@ -65,18 +65,22 @@ def examined(
     with EvaluatorPool(workers) as pool:
         for run in runs:
             config = load_config(run / "config.yaml", {"exam": settings})
-            policy = _base_policy(config)
+            torch.set_num_threads(config.torch_threads)
+            # A run that asked for a GPU can be examined on a machine without one.
+            device = device_of(replace(config, device="auto") if config.device == "cuda" else config)
+            policy = load_policy(config, resolve_model(config.model), device)
             with RunStore.open_readonly(run) as store:
-                exam = _exam(config, policy, pool, store)
+                task = make_task(config.env, **config.env_args)
+                agent = ResearchAgent(task, config.agent, seed=config.seed, chat=chat_of(policy.tokenizer))
+                exam = Exam(config, Tasks(config), agent.styles, pool, store)
                 # All that the base model's answers depend on: runs that have it in common share them.
                 model, posed = ((config.model, config.sampling), (config.env, config.env_args))
                 own = repr((model, posed, config.exam.instances, sorted(exam.prompts)))
                 if base is None:
                     asked, base = own, answers(policy, config, exam)
                 elif own != asked:
-                    raise SettingsError(
-                        f"{run} asks its model otherwise than {runs[0]}: examine it by itself"
-                    )
+                    text = f"{run} asks its model otherwise than {runs[0]}: examine it by itself"
+                    raise SettingsError(text)
                 phases = sorted((run / "adapters").glob("phase-*"))
                 if not phases:
                     raise SettingsError(f"{run} has no phase")
@@ -86,26 +90,10 @@ def examined(
 
 
 def answers(policy: Policy, config: RunConfig, exam: Exam) -> dict[str, Any]:
-    """What the policy as it is now writes."""
+    """Answers of the policy as it is now."""
     engine = TransformersEngine(policy.base, policy.tokenizer, config.sampling, policy=policy)
     with engine.serving(POLICY):
         return exam.answers(engine)
-
-
-def _base_policy(config: RunConfig) -> Policy:
-    """The model that a run began with, on as many threads as the run had; on a GPU if torch finds one here, unless the
-    run was told to use the CPU."""
-    torch.set_num_threads(config.torch_threads)
-    # A run that asked for a GPU can be examined on a machine without one.
-    device = device_of(replace(config, device="auto")) if config.device == "cuda" else device_of(config)
-    return load_policy(config, resolve_model(config.model), device)
-
-
-def _exam(config: RunConfig, policy: Policy, pool: Pool, store: RunStore) -> Exam:
-    """The questions to a run's policies, as its agent would ask them."""
-    task = make_task(config.env, **config.env_args)
-    agent = ResearchAgent(task, config.agent, seed=config.seed, chat=chat_of(policy.tokenizer))
-    return Exam(config, Tasks(config), agent.styles, pool, store)
 
 
 def _row(run: str, measure: str, found: Comparison) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from atlas_gym.trainers.store.plain import SettingsError, build, merge, read_lay
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be solved."""
+    """An environment, and the settings on it."""
 
     env: str
     """Environment id."""
@@ -36,11 +36,8 @@ class PlannedRun:
     """One run of a study."""
 
     task: str
-    """Name of the task."""
     arm: str
-    """Name of the arm."""
     seed: int
-    """Seed."""
     settings: Mapping[str, Any] = field(compare=False)
     """Its configuration file."""
 
@@ -61,9 +58,8 @@ class Plan:
     name: str
     """Names the folder of its runs."""
     tasks: Mapping[str, Task]
-    """The tasks by name."""
     arms: Mapping[str, Arm]
-    """The arms by name; the others are compared with the first."""
+    """The others are compared with the first."""
     seeds: tuple[int, ...] = (0, 1, 2)
     """Seeds of the runs: the unit of replication."""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -71,17 +67,14 @@ class Plan:
 
     def runs(self) -> list[PlannedRun]:
         """Every run, the seeds outermost: a study that is cut short has everything with fewer seeds."""
-        return [
-            PlannedRun(task, arm, seed, self._settings(self.tasks[task], self.arms[arm], seed))
-            for seed, task, arm in product(self.seeds, self.tasks, self.arms)
-        ]
-
-    def _settings(self, task: Task, arm: Arm, seed: int) -> dict[str, Any]:
-        shared = merge(merge(self.settings, task.settings), arm.settings)
-        settings = merge(shared, {"env": task.env, "method": arm.method, "seed": seed})
-        if isinstance(settings.get("adapter"), str):
-            settings["adapter"] = settings["adapter"].replace("{seed}", str(seed))
-        return settings
+        planned = []
+        for seed, (name, task), (arm_name, arm) in product(self.seeds, self.tasks.items(), self.arms.items()):
+            shared = merge(merge(self.settings, task.settings), arm.settings)
+            settings = merge(shared, {"env": task.env, "method": arm.method, "seed": seed})
+            if isinstance(settings.get("adapter"), str):
+                settings["adapter"] = settings["adapter"].replace("{seed}", str(seed))
+            planned.append(PlannedRun(name, arm_name, seed, settings))
+        return planned
 
 
 def run_name(task: str, arm: str, seed: int) -> str:

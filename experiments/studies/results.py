@@ -1,4 +1,4 @@
-"""What a study's runs came to: `runs.csv`, `instances.csv`, paired differences with their intervals, one picture."""
+"""Results of a study's runs: `runs.csv`, `instances.csv`, paired differences with their intervals, one picture."""
 
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from atlas_gym.experiments.loggers.metrics import improvement
 from atlas_gym.experiments.report.data import intelligible, read_run
 from atlas_gym.experiments.report.style import COLORS, TEXT_WIDTH, no_formula, plot_style
-from atlas_gym.experiments.report.table_formats import Table, table, write_csv
+from atlas_gym.experiments.report.table_formats import write_csv
 from atlas_gym.experiments.report.tables import instance_scores, run_row
 from atlas_gym.experiments.studies.plan import Plan, run_name
 from atlas_gym.experiments.studies.scheduler import DONE
@@ -28,8 +28,7 @@ Data = dict[str, pd.DataFrame]
 
 
 def collect(plan: Plan, folder: Path) -> Data:
-    """What those runs have come to that have come to their end: a row a run, and a row an instance where there are
-    several. Kinds without rows are left out."""
+    """Results of the finished runs: a row a run, and a row an instance where there are several."""
     rows: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
     for planned in plan.runs():
         if not (folder / planned.name / DONE).exists():
@@ -96,17 +95,11 @@ def by_task(runs: pd.DataFrame, measure: str) -> dict[str, pd.DataFrame]:
     return found
 
 
-def summaries(values: Mapping[str, pd.DataFrame], against: str = "", form: str = ".1f") -> list[Table]:
-    """Each task's arms with their paired differences to one of them, and the same over all tasks if there are several.
-
-    Args:
-        values: of `by_task`.
-        against: the arm that the others are compared with; empty: the first.
-        form: format of a number.
-
-    Raises:
-        ValueError: there is no such arm.
-    """
+def summaries(
+    values: Mapping[str, pd.DataFrame], against: str = "", form: str = ".1f"
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The arms of `by_task` with their differences to one of them (`against`, or the first), paired by seed: by task,
+    and over all tasks if there are several. `form`: of a number. `ValueError` if there is no such arm."""
     arms = list(dict.fromkeys(arm for of in values.values() for arm in of))
     against = against or arms[0]
     if against not in arms:
@@ -121,19 +114,20 @@ def summaries(values: Mapping[str, pd.DataFrame], against: str = "", form: str =
             means[arm].append(difference.mean())
         own = of[arm].dropna()
         told = {"Task": task, "Arm": arm, "Seeds": str(len(own)), "Mean": _told(own, form)}
-        rows.append(
-            {**told, f"Less {against}": _told(difference, f"+{form}"), "In words": _in_words(difference)}
-        )
-    note = "Mean over seeds, and of the differences paired by seed, with 95 % intervals (Student's t)."
-    made = [table("by_task", "By task", rows, note)]
-    if len(values) > 1:
-        over = [(arm, own) for arm, own in means.items() if len(own) == len(values)]
-        shown = (
-            {"Arm": a, f"Less {against}": _told(d, f"+{form}"), "In words": _in_words(d)} for a, d in over
-        )
-        note = "Mean over tasks of the differences paired by seed, with its 95 % interval over tasks (Student's t)."
-        made.append(table("over_tasks", "Over tasks", shown, note))
-    return made
+        rows.append(told | _compared(difference, against, form))
+    over = [
+        {"Arm": arm, **_compared(own, against, form)}
+        for arm, own in means.items()
+        if len(values) > 1 and len(own) == len(values)
+    ]
+    return pd.DataFrame(rows), pd.DataFrame(over)
+
+
+def _compared(differences: Sequence[float], against: str, form: str) -> dict[str, str]:
+    words = "–"
+    if len(differences) > 1:
+        words = mean_interval(differences).in_words("higher", "lower", "not told apart")
+    return {f"Less {against}": _told(differences, f"+{form}"), "In words": words}
 
 
 def _told(values: Sequence[float], form: str) -> str:
@@ -142,20 +136,13 @@ def _told(values: Sequence[float], form: str) -> str:
     return f"{mean_interval(values):{form}}"
 
 
-def _in_words(differences: Sequence[float]) -> str:
-    if len(differences) < 2:
-        return "–"
-    return mean_interval(differences).in_words("higher", "lower", "not told apart")
-
-
 def draw(values: Mapping[str, pd.DataFrame], label: str, path: Path) -> Path:
     """Every run by arm, a panel a task; bars are means with their 95 % interval over seeds."""
     arms = list(dict.fromkeys(arm for of in values.values() for arm in of))
     with plot_style():
         figure = Figure(figsize=(TEXT_WIDTH, 0.8 + 0.2 * len(arms)))
-        for panel, (task, of) in zip(
-            figure.subplots(1, len(values), sharey=True, squeeze=False)[0], values.items(), strict=True
-        ):
+        panels = figure.subplots(1, len(values), sharey=True, squeeze=False)[0]
+        for panel, (task, of) in zip(panels, values.items(), strict=True):
             for row, arm in enumerate(arms):
                 own = of[arm].dropna().to_numpy() if arm in of else []
                 color = COLORS[row % len(COLORS)]

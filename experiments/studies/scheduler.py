@@ -26,8 +26,8 @@ POLL_S = 1.0
 def do_runs(
     plan: Plan, folder: Path, workers: int, tell: Callable[[str], None], known: Collection[str] = ()
 ) -> list[PlannedRun]:
-    """Do or continue every run that has not come to its end, or is to have more rounds by now. Interrupted, stop those
-    under way first.
+    """Do or continue every run that has not come to its end, or is to have more rounds by now; returns those that
+    failed. Interrupted, stop those under way first.
 
     Args:
         plan: the study.
@@ -35,9 +35,6 @@ def do_runs(
         workers: runs at a time.
         tell: called with one line whenever a run begins or ends.
         known: names of runs that need not be done.
-
-    Returns:
-        The runs that failed.
 
     Raises:
         StoreError: another process holds a run.
@@ -76,7 +73,17 @@ def _begin(run: PlannedRun, place: Path) -> "subprocess.Popen[bytes]":
     """Begin a run or go on with it; settings and log lie in its folder."""
     place.mkdir(parents=True, exist_ok=True)
     (place / DONE).unlink(missing_ok=True)
-    _wait_until_free(place)
+    end = time.monotonic() + GRACE_S
+    while (
+        place / "run.sqlite"
+    ).exists():  # one of a killed scheduler may still be putting its things in order
+        try:
+            RunStore(place).close()
+            break
+        except StoreError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.2)
     settings = place / "settings.yaml"
     settings.write_text(yaml_text.dump(run.settings), encoding="utf-8")
     command = [sys.executable, "-m", "atlas_gym.experiments.run", "--config", str(settings)]
@@ -96,21 +103,8 @@ def _hear_who_asks_to_stop() -> None:
     die_with_parent(signal.SIGINT)
 
 
-def _wait_until_free(place: Path) -> None:
-    """Until no process holds a run any more: one of a killed scheduler may still be putting its things in order."""
-    end = time.monotonic() + GRACE_S
-    while (place / "run.sqlite").exists():
-        try:
-            RunStore(place).close()
-            return
-        except StoreError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.2)
-
-
 def _has_ended(place: Path, run: PlannedRun) -> bool:
-    """Whether a run came to its end, and has as many rounds as the plan asks for."""
+    """The run came to its end, and has as many rounds as the plan asks for."""
     if not (place / DONE).exists():
         return False
     try:

@@ -1,8 +1,9 @@
 """The single files run as they are copied: a tiny model, few steps, bandits that take milliseconds."""
 
+import json
 import subprocess
 import sys
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import pytest
 import torch
@@ -21,10 +22,7 @@ def model(tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["cma_es", "tpe", "random"])
 def test_an_optimiser_finds_the_same_for_the_same_seed_and_something_no_worse_than_most(name):
-    package = pytest.importorskip(
-        "cma" if name == "cma_es" else "optuna", reason="needs the extra `optimisers`"
-    )
-    assert package
+    pytest.importorskip("cma" if name == "cma_es" else "optuna", reason="needs the extra `optimisers`")
     from atlas_gym.experiments.learners import cma_es, tpe
 
     main = cma_es.main if name == "cma_es" else tpe.main
@@ -54,15 +52,6 @@ def test_grpo_takes_a_step(model):
     assert grpo.FAILED <= entry["reward"] <= 1.0
 
 
-def test_grpo_rewrites_the_last_assignment_or_else_the_last_return():
-    from atlas_gym.experiments.learners.grpo import halves
-
-    assert halves("def f(x):\n    a = x\n    return a\n") == ("def f(x):\n    a =", "\n    return a\n")
-    assert halves("def f(x):\n    return x\n") == ("def f(x):\n    return", "\n")
-    with pytest.raises(ValueError, match="neither"):
-        halves("pass")
-
-
 @pytest.fixture
 def run(model, monkeypatch):
     """EvoDPO with a model that writes numbers where numbers stand, good and bad ones, instead of noise."""
@@ -74,25 +63,13 @@ def run(model, monkeypatch):
         return [site for site in found(program) if site[0].endswith(("alpha =", "lam ="))]
 
     found = evodpo.sites
-    for name, value in {
-        "sites": numbers,
-        "ROUNDS": 2,
-        "PAIRS": 4,
-        "LEARNING_RATE": 1e-2,
-        "MIN_GAIN": -10.0,
-    }.items():
+    constants = {"ROUNDS": 2, "PAIRS": 4, "LEARNING_RATE": 1e-2, "MIN_GAIN": -10.0}
+    for name, value in {"sites": numbers, **constants}.items():
         monkeypatch.setattr(evodpo, name, value)
     monkeypatch.setattr(evodpo.EvoDPO, "complete", complete)
     run = evodpo.EvoDPO("ATLAS-Bandit-v0", {"horizon": 60, "replicas": 1}, model, 0)
     yield run
     run.reward.close()
-
-
-def test_evodpo_writes_at_the_right_sides_of_assignments():
-    assert evodpo.sites("a = 1\ndef f(x=2):\n    b = x\n    return b == 3") == [
-        ("a =", "\ndef f(x=2):\n    b = x\n    return b == 3"),
-        ("a = 1\ndef f(x=2):\n    b =", "\n    return b == 3"),
-    ]
 
 
 @pytest.mark.parametrize("max_kl", [100.0, 0.0])
@@ -134,19 +111,12 @@ def test_a_peers_evaluation_file_scores_as_the_task_does(peer, tmp_path):
         module.POOL.close()
     else:
         (tmp_path / "evaluate.py").write_text(text)
-        scores = [told(tmp_path, name).score for name in ("good", "bad")]
-        assert [told(tmp_path, name).correct for name in ("good", "bad")] == [True, False]
+        scores, correct = [], []
+        for name in ("good", "bad"):
+            command = [sys.executable, "evaluate.py", "--program_path", f"{name}.py", "--results_dir", name]
+            subprocess.run(command, cwd=tmp_path, check=True)
+            scores.append(json.loads((tmp_path / name / "metrics.json").read_text())["combined_score"])
+            correct.append(json.loads((tmp_path / name / "correct.json").read_text())["correct"])
+        assert correct == [True, False]
     task = make_task("ATLAS-BinPacking-v0", seed=3)
     assert scores[1] == task.worst_score < scores[0] < 0
-
-
-def told(folder, name):
-    """What ShinkaEvolve reads of an evaluation."""
-    import json
-
-    out = folder / f"{name}_results"
-    command = [sys.executable, "evaluate.py", "--program_path", f"{name}.py", "--results_dir", str(out)]
-    if not out.exists():
-        subprocess.run(command, cwd=folder, check=True)
-    metrics, correct = (json.loads((out / f"{file}.json").read_text()) for file in ("metrics", "correct"))
-    return SimpleNamespace(score=metrics["combined_score"], correct=correct["correct"])

@@ -5,8 +5,7 @@ from importlib.util import find_spec
 import pytest
 
 from atlas_gym import make_task
-from atlas_gym.bridges.trl import ProgramEnvironment, ProgramReward
-from atlas_gym.evaluation import EvaluatorPool
+from atlas_gym.bridges.trl import ProgramReward
 from atlas_gym.experiments.report.page import write_report
 from atlas_gym.experiments.studies.plan import Arm, Plan, Task
 from atlas_gym.experiments.studies.results import collect
@@ -59,22 +58,6 @@ def test_the_reward_function_of_trl(reference):
         reward.close()
 
 
-def test_the_environment_of_trl(reference):
-    kind = type("Halves", (ProgramEnvironment,), {"env_id": reference, "constants": {"count": 2}})
-    env = kind()
-    assert "def scaled(x):" in env.reset(seed=3)
-    env.submit(HALF)
-    assert env.get_reward() == 0.0
-
-
-def test_a_served_environment(reference):
-    pytest.importorskip("openenv", reason="needs the extra `serve`")
-    from atlas_gym.bridges.openenv import ServerSettings, build_app
-
-    with EvaluatorPool(1) as pool:
-        assert build_app(ServerSettings(reference, "token"), pool)
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra `ray`")
 @pytest.mark.timeout(300)
@@ -85,40 +68,16 @@ def test_evaluators_on_a_cluster(reference):
         assert pool.evaluate(HALF, make_task(reference)).score == 0.0
 
 
-@pytest.fixture(scope="module")
-def settings(tmp_path_factory):
-    """Of a run that takes seconds: constants are varied, and the model is not asked."""
-    exploration = {"islands": 1, "samples": 8, "patches": 0}
-    run = {"rounds": 1, "exploration": exploration, "held_out_seeds": 2, "tracking": "off"}
-    return {**run, "model": str(save_tiny_model(tmp_path_factory.mktemp("tiny"))), "torch_threads": 1}
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_study_and_the_report_of_a_run(reference, settings, tmp_path):
-    plan = Plan(
-        "outside",
-        {"outside": Task(reference)},
-        {"numbers": Arm("numbers-alone")},
-        seeds=(0,),
-        settings=settings,
-    )
+def test_a_study_and_the_report_of_a_run(reference, tmp_path):
+    settings = {  # constants are varied, and the model is not asked
+        "rounds": 1, "exploration": {"islands": 1, "samples": 8, "patches": 0}, "held_out_seeds": 2,
+        "tracking": "off", "model": str(save_tiny_model(tmp_path / "tiny")), "torch_threads": 1,
+    }  # fmt: skip
+    arms = {"numbers": Arm("numbers-alone")}
+    plan = Plan("outside", {"outside": Task(reference)}, arms, seeds=(0,), settings=settings)
     assert do_runs(plan, tmp_path / "runs", 1, print) == []
     assert len(collect(plan, tmp_path / "runs")["runs"]) == 1
     page = write_report([tmp_path / "runs" / plan.runs()[0].name])
     assert "Complete: 1 rounds" in page.read_text()
-
-
-def leaning(x):
-    window = 8
-    return x / window
-
-
-def test_a_template_needs_its_lines():
-    from atlas_gym.tasks.given_programs import template_of
-    from atlas_gym.wrappers import Parameter
-
-    template = make_task("ATLAS-TSP-v0").template()
-    assert template.program([0.0, 0.0]) == make_task("ATLAS-TSP-v0").starts["named"]
-    with pytest.raises(ValueError, match="0 lines `level = number`"):
-        template_of(leaning, "", Parameter("level", 1, 2))

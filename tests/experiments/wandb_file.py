@@ -53,22 +53,16 @@ def read_offline(folder: Path, patience_s: float = 60.0) -> list[WandbFile]:
 def _read(path: Path) -> WandbFile:
     found = WandbFile()
     for data in _records(path.read_bytes()):
-        record = pb.Record()
-        record.ParseFromString(data)
-        _take(found, record)
+        _take(found, pb.Record.FromString(data))
     return found
 
 
 def _take(found: WandbFile, record: pb.Record) -> None:
     kind = record.WhichOneof("record_type")
     if kind == "run":
-        found.run_id, found.group = record.run.run_id, record.run.run_group
-        found.name, found.project, found.entity = (
-            record.run.display_name,
-            record.run.project,
-            record.run.entity,
-        )
-        found.tags = list(record.run.tags)
+        run = record.run
+        found.run_id, found.group, found.tags = run.run_id, run.run_group, list(run.tags)
+        found.name, found.project, found.entity = run.display_name, run.project, run.entity
         found.config |= {item.key: json.loads(item.value_json) for item in record.run.config.update}
     elif kind == "config":
         found.config |= {item.key: json.loads(item.value_json) for item in record.config.update}
@@ -79,8 +73,7 @@ def _take(found: WandbFile, record: pb.Record) -> None:
     elif kind == "metric":
         found.axes[record.metric.name or record.metric.glob_name] = record.metric.step_metric
     elif kind == "artifact":
-        files = [entry.path for entry in record.artifact.manifest.contents]
-        found.artifacts[record.artifact.type] = files
+        found.artifacts[record.artifact.type] = [entry.path for entry in record.artifact.manifest.contents]
     elif kind == "exit":
         found.ended = True
 

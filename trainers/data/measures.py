@@ -20,7 +20,7 @@ VALID_SHARE, DISTINCT_SHARE = "valid_share", "distinct_share"
 
 @dataclass(frozen=True)
 class Answer:
-    """What is kept of a sample."""
+    """A sample of a measurement, without its texts."""
 
     passed: bool
     """It ran and was scored."""
@@ -33,7 +33,7 @@ class Answer:
 
 
 Outcome = Candidate | Answer
-"""What is counted of a candidate, and enough to keep of one that enters nothing."""
+"""Either has all that the measures count."""
 
 
 def counts(records: Sequence[Candidate], margin: float) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def counts(records: Sequence[Candidate], margin: float) -> dict[str, Any]:
 
 
 def measurements(records: Sequence[Candidate], errors: Sequence[str]) -> dict[str, float]:
-    """What an inspector compares policies by: shares, and the mean over what passed of each metric that
+    """Measurements that an inspector compares policies by: shares, and the mean over what passed of each metric that
     `ProgramTask.errors` names; without those that no sample has."""
     found = {
         VALID_SHARE: sum(r.passed for r in records) / len(records),

@@ -1,4 +1,4 @@
-"""What a run store can be asked; the writing half is `trainers.store.store`."""
+"""Queries of a run store; the writing half is `trainers.store.store`."""
 
 import sqlite3
 from collections.abc import Generator, Iterator
@@ -53,7 +53,7 @@ class StoreQueries:
         return self._records(f"c.phase IS NULL AND c.evaluated AND {where}", args)
 
     def taught(self, last: int) -> list[Candidate]:
-        """What a supporter wrote for the phases up to `last`, in order."""
+        """Candidates that a supporter wrote for the phases up to `last`, in order."""
         return list(self._records("c.phase <= ?", (last,)))[::-1]
 
     def last_taught_id(self) -> int:
@@ -104,7 +104,7 @@ class StoreQueries:
         raise KeyError(candidate_id)
 
     def proposal(self, round_: int, island: int, prompt: str | None = None) -> Proposal:
-        """What an island was asked in a round, at its first edit site or with this prompt; KeyError if nothing was."""
+        """Proposal of an island in a round, at its first edit site or with this prompt; KeyError if nothing was."""
         row = self._db.execute(
             "SELECT prompt, proposal FROM prompts WHERE round = ? AND island = ? AND prompt = coalesce(?, prompt) "
             "ORDER BY site",

@@ -48,7 +48,7 @@ _STORED = tuple(
     (_KINDS[column.split()[1]], *(() if "NOT NULL" in column or "KEY" in column else (type(None),)))
     for column in _CANDIDATE.split(",")
 )
-"""What each of these columns holds."""
+"""Types of each of these columns."""
 
 PAIR_FIELDS = ("kind", "chosen_id", "rejected_id", "margin", "site", "prompt", "chosen", "rejected")
 """Columns of a pair behind its phase and its number, and fields of `PreferencePair`."""
@@ -79,7 +79,7 @@ def from_json(text: str) -> Any:
 
 
 def mapping(text: str) -> dict[str, Any]:
-    """The same of a row that can hold a mapping only."""
+    """As `from_json`, of a row that holds a mapping."""
     value = from_json(text)
     if not isinstance(value, dict):
         raise damaged(text, "a mapping")

@@ -80,9 +80,7 @@ TELEMETRY = Telemetry(
 
 INSPECTION = Inspection(
     key=("phase", 2), rule_accepts=True, gain=0.02, kl=0.1, min_gain=0.005, max_kl=0.2, gain_error=0.008, samples=96,
-    metrics=(
-        MetricChange("valid_share", 0.5, 0.6, higher_is_better=True), MetricChange("ic_mse", 0.01, 0.012),
-    ),
+    metrics=(MetricChange("valid_share", 0.5, 0.6, higher_is_better=True), MetricChange("ic_mse", 0.01, 0.012)),
     recent=(True, False),
 )  # fmt: skip
 

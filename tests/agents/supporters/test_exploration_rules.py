@@ -72,22 +72,6 @@ def test_windows_of_one_length_change_together():
     assert all("-50:" not in patch.program for patch in windows)
 
 
-CRITIQUES = {
-    "never read": "def policy(context, history, t):\n    return int(np.argmax(context @ np.ones(5)))",
-    "greedy": BANDIT_LOOP,
-    "walks through all of history": BANDIT_LOOP,
-    "equal weight": BANDIT_LOOP,
-    "count alike": BANDIT,
-    "window = 50": BANDIT,
-    "keeps regular": BANDIT.replace("lam * np.eye(d) + ", ""),
-}
-
-
-@pytest.mark.parametrize("words", CRITIQUES)
-def test_critique_names_the_weakness(words):
-    assert words in ask(CRITIQUES[words]).critique
-
-
 def test_loss_rules():
     program = """def pinn_loss_strategy(residuals, ic_err, bc_err, extras):
     return torch.mean(residuals ** 2) + torch.mean(ic_err ** 2)
@@ -151,9 +135,9 @@ LOOP = "def policy(x):\n    s = 0\n    for y in x:\n        s {} y\n    return s
     ],
 )
 def test_rules_of_a_trait_apply_where_it_is_declared(trait, kind, program):
-    for traits, expected in ((frozenset({trait}), True), (frozenset(), False)):
+    for traits in (frozenset({trait}), frozenset()):
         kinds = {patch.kind for seed in range(4) for patch in ask(program, seed=seed, traits=traits).patches}
-        assert any(kind in found for found in kinds) == expected
+        assert any(kind in found for found in kinds) == bool(traits)
 
 
 @pytest.mark.parametrize(
@@ -176,15 +160,3 @@ def test_what_is_added_up_stays_what_it_was(value, added):
     assert any(map(kept.fullmatch, lines))
     regular = re.compile(rf"    return np\.linalg\.inv\({re.escape(added)} \+ [\d.]+ \* np\.eye\(len\(.*")
     assert any(map(regular.fullmatch, lines))
-
-
-def test_an_identity_matrix_is_a_ridge_only_where_something_is_fitted():
-    packing = make_task("ATLAS-CirclePacking-v0")
-    program = packing.starts["named"]
-    assert "9 * np.eye(n)" in program
-    for traits, scaled in ((packing.traits, False), (frozenset({"regression"}), True)):
-        options = {"function": packing.function, "traits": traits, "max_patches": 20}
-        advice = [ask(program, seed=seed, **options) for seed in range(4)]
-        patches = [patch for given in advice for patch in given.patches]
-        assert any("9 * np.eye(n)" not in patch.program for patch in patches) == scaled
-        assert any("ridge" in given.critique or "pulls" in given.critique for given in advice) == scaled

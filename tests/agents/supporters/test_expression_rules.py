@@ -111,38 +111,11 @@ def test_what_is_computed_anew_is_of_the_latest_entries_alone():
         np.testing.assert_allclose(eval(text, dict(known)), np.linalg.solve(A, b))
 
 
-def computed_anew(statements, label, n):
-    """Answers, of n at a site, in which a variable is computed anew of the latest entries."""
-    program = "def policy(context, history, t):\n    y = history.rewards\n    above = y - 0.5\n" + statements
-    (site,) = [site for site in EditLine("policy").sites(program) if site.label == label]
-    found = answers(TASKS["ATLAS-Bandit-v0"], program, EditLine("policy"), site, n=n, wider=True)
-    return [text for kind, text in found if kind == "recent"]
-
-
-def test_what_is_computed_anew_keeps_its_place_in_a_product():
-    statements = "    twice = 2 * above\n    return int(np.argmax(context[:, 0] * np.sum(twice)))\n"
-    recent = computed_anew(statements, "twice =", 12)
-    assert recent
-    assert all(re.fullmatch(r" 2 \* \(y\[-\d+:\] - 0\.5\)\n", text) for text in recent)
-
-
-def test_what_is_nested_too_deep_to_be_computed_anew_is_left_as_it_is():
-    total = " + ".join(["y"] * 280)
-    statements = f"    total = {total}\n    best = np.sum(total) + np.sum(above)\n    return int(best)\n"
-    recent = computed_anew(statements, "best =", 20)
-    assert recent
-    assert all("np.sum(total)" in text for text in recent)
-
-
-def teaching_request():
+def test_a_models_patches_keep_to_the_site_or_are_left_out():
     style = EditLine("policy")
     (site,) = [site for site in style.sites(BANDIT) if site.label == "window ="]
     proposal = style.propose(candidate(BANDIT), site, Showing())
-    return replace(EXPLORATION, site=site_of(proposal, BANDIT)), proposal
-
-
-def test_a_models_patches_keep_to_the_site_or_are_left_out():
-    request, proposal = teaching_request()
+    request = replace(EXPLORATION, site=site_of(proposal, BANDIT))
     text = reply(
         patches=[patch(("lam = 1.0", "lam = 0.1")), patch(("window = 50", "window = 20\n    x = 1"))],
         suggestions=[{"name": "window", "value": 12}, {"name": "alpha", "value": 0.5}],

@@ -21,10 +21,8 @@ _INSPECTIONS = st.builds(
 _REPLIES = st.fixed_dictionaries(
     {"decision": st.sampled_from(["accept", "veto", "ACCEPT", "promote", 1])},
     optional={
-        "reasons": st.lists(st.text(max_size=20), max_size=3),
         "accept": st.booleans(),
         "rule_accepts": st.just(True),
-        "veto": st.just(False),
         "regressions": st.lists(st.fixed_dictionaries({"metric": st.sampled_from(["a", "z"])}), max_size=3),
     },
 )

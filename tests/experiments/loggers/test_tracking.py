@@ -42,9 +42,8 @@ def folder(tmp_path):
 
 def config_of(mode="offline"):
     exploration = {"islands": LAYOUT.islands, "samples": LAYOUT.samples}
-    return load_config(
-        None, {"seed": 3, "tracking": mode, "exploration": exploration, "gate": {"max_kl": 0.4}}
-    )
+    own = {"seed": 3, "tracking": mode, "exploration": exploration, "gate": {"max_kl": 0.4}}
+    return load_config(None, own)
 
 
 def track(folder, until=None, warn=pytest.fail, mode="offline", tell=lambda line: None):
@@ -60,11 +59,9 @@ def track(folder, until=None, warn=pytest.fail, mode="offline", tell=lambda line
                 observer.phase(result)
         if until is None:
             observer.finished({})
-            report = folder / "report.html"
-            report.write_text("the report")
-            figure = folder / "best_score.png"
-            Image.new("RGB", (4, 4)).save(figure)
-            observer.attach([figure, report])
+            (folder / "report.html").write_text("the report")
+            Image.new("RGB", (4, 4)).save(folder / "best_score.png")
+            observer.attach([folder / "best_score.png", folder / "report.html"])
         observer.close()
 
 
@@ -136,11 +133,8 @@ def test_resumed_the_record_keeps_its_id_and_its_steps_go_on(folder):
     assert steps == sorted(set(steps))
 
     def told(rows):
-        return [
-            {k: v for k, v in r.items() if not k.startswith("_")}
-            for r in rows
-            if not any(key.endswith("/_type") for key in r)
-        ]
+        plain = [row for row in rows if not any(key.endswith("/_type") for key in row)]
+        return [{key: value for key, value in row.items() if not key.startswith("_")} for row in plain]
 
     assert told(history) == told(whole.history)
 
@@ -157,11 +151,10 @@ def test_the_environments_names_win(folder, monkeypatch):
     wandb.teardown()
     other = make_run(folder.parent / "other", LAYOUT)
     track(other, until=1)
-    (ours,), (theirs,) = read_offline(folder), read_offline(other)
-    assert (ours.name, ours.group, ours.tags) == ("run", "ATLAS-Bandit-v0", ["atlas"])
-    assert (ours.project, ours.entity) == ("atlas-gym", "")
-    assert (theirs.name, theirs.group, theirs.tags) == ("mine", "ours", ["a", "b"])
-    assert (theirs.project, theirs.entity) == ("else", "us")
+    ours, theirs = ((own.name, own.group, own.tags, own.project, own.entity)
+                    for place in (folder, other) for own in read_offline(place))  # fmt: skip
+    assert ours == ("run", "ATLAS-Bandit-v0", ["atlas"], "atlas-gym", "")
+    assert theirs == ("mine", "ours", ["a", "b"], "else", "us")
 
 
 NETRC = f"machine api.wandb.ai\n  login user\n  password {'0' * 40}\n"
@@ -189,14 +182,6 @@ def test_who_is_logged_in_is_online_unless_told_otherwise(
     chosen, reason = choose(wandb, setting)
     assert chosen == mode
     assert said in reason
-
-
-def test_off_is_off_whatever_the_environment_says(folder, monkeypatch):
-    monkeypatch.setenv("WANDB_MODE", "online")
-    told = []
-    track(folder, until=1, mode="off", tell=told.append)
-    assert told == ["W&B: off. Change it with `--tracking off|offline|online` or WANDB_MODE."]
-    assert not (folder / "wandb").exists()
 
 
 def test_a_missing_package_is_said_and_stops_nothing(folder, monkeypatch):

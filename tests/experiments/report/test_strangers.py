@@ -76,14 +76,9 @@ def test_a_table_that_computes(folder, capsys):
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("table", "column"),
-    [
-        ("rounds", "summary"),
-        ("phases", "result"),
-        ("candidates", "metrics"),
-        ("supporter_calls", "call"),
-        ("meta", "value"),
-    ],
-)
+    [("rounds", "summary"), ("phases", "result"), ("candidates", "metrics"), ("supporter_calls", "call"),
+     ("meta", "value")],
+)  # fmt: skip
 @pytest.mark.parametrize(
     "text", ["{", "[]", "7", "[" * 100_000, "9" * 5_000], ids=["half", "list", "number", "deep", "long"]
 )

@@ -48,11 +48,8 @@ def test_a_phase_has_its_pairs_its_changes_and_both_sides_of_the_gate(runs):
     (phase,) = runs[0].tuned_phases
     (row,) = tables.phase_table(runs[0]).to_dict("records")
     decision = phase["decision"]
-    assert (row["Pairs"], row["Pairs the supporter taught"], row["Strategist changed"]) == (
-        64,
-        24,
-        "beta, epochs",
-    )
+    said = row["Pairs"], row["Pairs the supporter taught"], row["Strategist changed"]
+    assert said == (64, 24, "beta, epochs")
     assert row["KL (budget)"] == f"{phase['kl']:.3f} ({decision['max_kl']:.2g})"
     assert row["Gain"] == f"{phase['gain']:+.4f} ± 0.0100"
     assert row["Reference"] == ("promoted" if phase["promoted"] else "kept")

@@ -25,24 +25,18 @@ def run(*scores, exams=None):
 FROZEN = run((-1.0, -2.0), (-0.9, -1.9), (-0.8, -1.8))
 
 
-def test_the_curve_is_the_mean_of_the_instances_best():
-    numbers, scores = zip(*FROZEN.curve, strict=True)
-    assert scores == pytest.approx([-1.5, -1.45, -1.4, -1.35, -1.3])
-    assert numbers == (2, 3, 4, 5, 6)
-
-
 @pytest.mark.parametrize(
     ("scores", "found"),
     [
-        ((-0.4, -1.39), "tuned -0.8950 against frozen -1.3000: difference +0.4050"),
-        ((-0.4, -1.39), "tuning found better programs"),
-        ((-0.4, -1.39), "with 0.50 of its programs"),  # 3 of 6
-        ((-0.9, -1.7), "which chance explains"),
-        ((-1.0, -2.0), "tuning found worse programs. The tuned run never reached"),
+        ((-0.4, -1.39), ("tuned -0.8950 against frozen -1.3000: difference +0.4050", "tuning found better programs",
+                         "with 0.50 of its programs")),  # 3 of 6
+        ((-0.9, -1.7), ("which chance explains",)),
+        ((-1.0, -2.0), ("tuning found worse programs. The tuned run never reached",)),
     ],
-)
+)  # fmt: skip
 def test_the_search_is_told_by_its_interval_over_instances(scores, found):
-    assert found in search_in_words(run((-1.0, -2.0), scores, scores), FROZEN)
+    said = search_in_words(run((-1.0, -2.0), scores, scores), FROZEN)
+    assert all(part in said for part in found)
 
 
 def answers(valid):

@@ -23,9 +23,8 @@ def a_run(folder, run, **settings):
     common = {"model": str(folder), "lora": {"rank": 4, "alpha": 8}, "torch_threads": 1, "start": "inlined"}
     common["env_args"] = {"horizon": 60, "replicas": 1, "variation_budget": 6}
     RunStore(run).close()
-    Policy.load(folder, lora=LoraSettings(rank=4, alpha=8)).save(
-        POLICY, run / "adapters" / "phase-001" / POLICY
-    )
+    policy = Policy.load(folder, lora=LoraSettings(rank=4, alpha=8))
+    policy.save(POLICY, run / "adapters" / "phase-001" / POLICY)
     save_config(load_config(None, common | settings), run / "config.yaml")
     return run
 
@@ -57,9 +56,8 @@ def test_the_last_policy_is_examined_beside_the_base_model(folder, tmp_path, sho
     def tuned_alone_is_valid(policy, config, panel):
         changed = any(t.any() for name, t in policy.tensors(POLICY).items() if ".lora_B." in name)
         sample = {"passed": bool(changed), "is_copy": False, "program_key": "k", "gain": None}
-        return {
-            "answers": [{"instance": q.island, "site": q.site, "samples": [sample]} for q in panel.questions]
-        }
+        shown = [{"instance": q.island, "site": q.site, "samples": [sample]} for q in panel.questions]
+        return {"answers": shown}
 
     monkeypatch.setattr(exam, "answers", tuned_alone_is_valid)
     [(name, measures)] = exam.examined([run], exam.EXAM)

@@ -58,7 +58,6 @@ def test_each_seed_of_an_arm_may_have_a_policy_of_its_own(tmp_path):
     [
         {"arms": {"a": {"metod": "search"}}},
         {"settings": {"rouns": 3}},
-        {"tasks": {"bandit": {"settings": {}}}},
         {"arms": []},
         {"sedes": [1]},
         {"seeds": [0, 0]},

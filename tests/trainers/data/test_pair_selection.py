@@ -53,10 +53,3 @@ def test_caps_hold_over_all_that_is_taken():
     assert len(first) == 2
     assert selection.take([(0, 1, None, 1.0), (1, 0, None, 1.0)], 5, np.random.default_rng(0)) == []
     assert len(selection.take([(0, 0, None, 1.0)], 5, np.random.default_rng(0))) == 1
-
-
-def test_what_one_pool_gave_another_does_not_give_again():
-    selection = Selection([], lambda m: m[3])
-    one, other = (0, 0, None, 1.0), (1, 1, None, 0.5)
-    assert selection.take([one], 1, np.random.default_rng(0)) == [one]
-    assert selection.take([one, other], 2, np.random.default_rng(0)) == [other]

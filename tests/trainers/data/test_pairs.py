@@ -81,28 +81,6 @@ def test_what_the_present_policy_wrote_is_rejected_first():
     assert {pair.rejected_id for pair in every} == {3, 40, -5, 41}
 
 
-def test_a_thousand_pairs_can_be_had_of_an_accumulated_buffer():
-    sites = [f"site {i}" for i in range(9)]
-    buffer = [
-        completion(1000 * p + i, f" {p} {i} {'+' if i % 2 else '('}\n", -0.1 - 0.001 * i if i % 2 else None,
-                   prompt=f"p{p} =", site=sites[p % 9])
-        for p in range(150)
-        for i in range(8)
-    ]  # fmt: skip
-    for count in (256, 1000):
-        wide = PairSettings(count=count, prompts=150, chosen_quantile=0.0)
-        assert len(build_pairs(buffer, wide, rng())) == count
-
-
-def test_scales_of_different_tasks_are_not_compared():
-    fine = [completion(i, f" f{i}\n", -0.10 - 0.01 * i, prompt="a =", parent=-0.2) for i in range(4)]
-    coarse = [
-        completion(10 + i, f" c{i}\n", 900.0 - i, prompt="b =", parent=890.0, round=1) for i in range(4)
-    ]
-    pairs = built(fine + coarse, PairSettings(chosen_quantile=0.5, count=100), rng())
-    assert {p.prompt for p in pairs} == {"a =", "b ="}
-
-
 def test_a_style_with_one_site_may_fill_the_phase():
     buffer = [
         completion(3 * i + k, f" body {i} {k}\n", score, prompt=f"p{i}", site="whole function")

@@ -1,11 +1,9 @@
 """The run store: atomic, exact, honest about what it cannot do."""
 
-import contextlib
 import math
 import sqlite3
 import subprocess
 import sys
-import threading
 from dataclasses import replace
 
 import pytest
@@ -21,29 +19,6 @@ from tests.trainers.samples import PROPOSAL, RECORD
 def store(tmp_path):
     with RunStore(tmp_path / "run") as store:
         yield store
-
-
-def test_whoever_looks_at_a_run_that_begins_is_not_in_its_way(tmp_path):
-    """A store appears whole, so that its journal need not change under a reader."""
-    for number in range(20):
-        folder = tmp_path / str(number)
-        stop = threading.Event()
-        readers = [threading.Thread(target=_look, args=(folder, stop)) for _ in range(3)]
-        for reader in readers:
-            reader.start()
-        try:
-            RunStore(folder).close()
-        finally:
-            stop.set()
-            for reader in readers:
-                reader.join()
-        assert not (folder / "run.sqlite.new").exists()
-
-
-def _look(folder, stop):
-    while not stop.is_set():
-        with contextlib.suppress(StoreError), RunStore.open_readonly(folder) as store:
-            list(store.candidates())
 
 
 def test_a_round_comes_back_as_it_was(store):
