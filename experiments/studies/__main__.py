@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 
 from atlas_gym.arguments import Parser, at_least_one
-from atlas_gym.experiments.report.table_formats import as_markdown
 from atlas_gym.experiments.shipped import find
 from atlas_gym.experiments.studies import results
 from atlas_gym.experiments.studies.plan import PlannedRun, read_plan
@@ -69,7 +68,7 @@ def _study(options: argparse.Namespace) -> bool:
     tables = results.summaries(values, options.against, form)
     for frame, title, note in zip(tables, ("By task", "Over tasks"), NOTES, strict=True):
         if len(frame):
-            print(f"\n{as_markdown(frame, title, note)}", end="")
+            print(f"\n{results.as_markdown(frame, title, note)}", end="")
     label = "improvement, %" if measure == "improvement" else measure
     print(results.draw(values, label, output / f"{measure}.png"))
     return bool(failed)

@@ -23,7 +23,7 @@ from atlas_gym.agents.proposals.rewrite import chat_of
 from atlas_gym.agents.research_agent import ResearchAgent
 from atlas_gym.arguments import Parser, at_least_one
 from atlas_gym.evaluation import EvaluatorPool
-from atlas_gym.experiments.report.table_formats import write_csv
+from atlas_gym.experiments.studies.results import write_csv
 from atlas_gym.text import clean
 from atlas_gym.trainers.data.comparison import Comparison
 from atlas_gym.trainers.loop.beginning import require_trust

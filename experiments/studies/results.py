@@ -1,5 +1,6 @@
 """Results of a study's runs: `runs.csv`, `instances.csv`, paired differences with their intervals, one picture."""
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -12,7 +13,6 @@ from matplotlib.figure import Figure
 from atlas_gym.experiments.loggers.metrics import improvement
 from atlas_gym.experiments.report.data import intelligible, read_run
 from atlas_gym.experiments.report.style import COLORS, TEXT_WIDTH, no_formula, plot_style
-from atlas_gym.experiments.report.table_formats import write_csv
 from atlas_gym.experiments.report.tables import instance_scores, run_row
 from atlas_gym.experiments.studies.plan import Plan, run_name
 from atlas_gym.experiments.studies.scheduler import DONE
@@ -23,6 +23,8 @@ KINDS = ("runs", "instances")
 """A CSV file each."""
 _AS_WRITTEN: Any = {"dtype": {"task": str, "arm": str}, "keep_default_na": False, "na_values": [""]}
 """An arm may be called 64, or None."""
+_FORMULA = re.compile(r"[=@+\-\t\r]")
+_FIGURES = re.compile(r"[+-]?[\d.][\d\s.,e±%()\[\]+–-]*|[+-]?(nan|inf)")
 
 Data = dict[str, pd.DataFrame]
 
@@ -154,3 +156,26 @@ def draw(values: Mapping[str, pd.DataFrame], label: str, path: Path) -> Path:
         panel.invert_yaxis()
         figure.savefig(path, metadata={"Software": None})
     return path
+
+
+def write_csv(frame: pd.DataFrame, path: Path) -> Path:
+    """As CSV, numbers to seven digits; an apostrophe precedes a text that a spreadsheet would run as a formula."""
+
+    def harmless(cell: object) -> object:
+        is_formula = isinstance(cell, str) and _FORMULA.match(cell) and not _FIGURES.fullmatch(cell)
+        return f"'{cell}" if is_formula else cell
+
+    frame.map(harmless).to_csv(path, index=False, float_format="%.7g", lineterminator="\n")
+    return path
+
+
+def as_markdown(frame: pd.DataFrame, title: str, note: str) -> str:
+    """A pipe table of cells that are text, its caption in bold above, its note below."""
+
+    def cell(text: str) -> str:
+        return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+
+    rules = [":--", *["--:"] * (len(frame.columns) - 1)]
+    rows = [list(frame.columns), rules, *frame.itertuples(index=False)]
+    lines = ["| " + " | ".join(map(cell, row)) + " |" for row in rows]
+    return "\n".join([f"**{title}**", "", *lines, "", note]) + "\n"

@@ -5,7 +5,6 @@ from importlib.util import find_spec
 import pytest
 
 from atlas_gym import make_task
-from atlas_gym.bridges.trl import ProgramReward
 from atlas_gym.experiments.report.page import write_report
 from atlas_gym.experiments.studies.plan import Arm, Plan, Task
 from atlas_gym.experiments.studies.results import collect
@@ -48,14 +47,6 @@ def reference(tmp_path_factory):
     folder = tmp_path_factory.mktemp("outside")
     (folder / "outside_task.py").write_text(FILE.format(number=1))
     return f"{folder}/outside_task.py:Outside1"
-
-
-def test_the_reward_function_of_trl(reference):
-    reward = ProgramReward(reference, count=2)
-    try:
-        assert reward(completions=[HALF, "nothing"], seed=[0, 0]) == [0.0, -2.0]
-    finally:
-        reward.close()
 
 
 @pytest.mark.slow
