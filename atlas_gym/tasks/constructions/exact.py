@@ -70,3 +70,18 @@ def at_most(number: Fraction) -> float:
     """The largest float that is not above a rational number."""
     nearest = float(number)
     return nearest if Fraction(nearest) <= number else math.nextafter(nearest, -math.inf)
+
+
+def cosine_and_sine(angle: Fraction) -> tuple[Fraction, Fraction]:
+    """Of at most 1,000 radians, both wrong by less than 1e-40: Taylor's series at a 1024th, which is doubled."""
+    unit = 2**200
+    cosine = sine = 0
+    term, k = unit, 0
+    while term:
+        cosine += (term, 0, -term, 0)[k % 4]
+        sine += (0, term, 0, -term)[k % 4]
+        k += 1
+        term = int(term * angle / (1024 * k))
+    for _ in range(10):
+        cosine, sine = (cosine * cosine - sine * sine) // unit, 2 * cosine * sine // unit
+    return Fraction(cosine, unit), Fraction(sine, unit)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from atlas_gym.tasks.answer import Answer
 from atlas_gym.tasks.constructions.construction import Construction
+from atlas_gym.tasks.constructions.exact import cosine_and_sine
 from atlas_gym.tasks.given_programs import load_experts
 
 _UNIT = 2**120
@@ -97,15 +99,14 @@ class Hexagons(Construction, id="ATLAS-Construct-Hexagons-v0"):
         given = np.vstack([inner.array((self.n, 3)), outer.array(3)])
         if (np.abs(given) > _FARTHEST).any():
             answer.refuse("numbers beyond 1,000", f"centres and angles from −{_FARTHEST:,} to {_FARTHEST:,}")
-        *hexagons, around = [_corners(*map(Fraction, row)) for row in given.tolist()]
+        *hexagons, around = [_placed(*map(Fraction, row)) for row in given.tolist()]
         for (i, a), (j, b) in combinations(enumerate(hexagons), 2):
             if not (_beside(a, b) or _beside(b, a)):
                 answer.refuse(
                     f"hexagons {i} and {j} that overlap, or all but touch", "1e-12 between hexagons"
                 )
         reach = max(_reach(around, hexagon) for hexagon in hexagons)
-        # A corner direction of an outer hexagon with side 1 reaches √3 / 2 across its edges.
-        side = Fraction(reach + 8 * _ERROR, _HALF_ROOT - 1)
+        side = Fraction(reach + 8 * _ERROR, _HALF_ROOT)  # with side 1 it would reach √3 / 2
         told = f"The outer hexagon has the side {float(side):.9f}."
         return side, told, {"hexagons": given[:-1], "outer": np.append(given[-1], float(side))}
 
@@ -126,52 +127,37 @@ def _outline(x: float, y: float, angle: float, side: float) -> np.ndarray:
     return np.array([x + side * np.cos(turns), y + side * np.sin(turns)])
 
 
-def _corners(
-    x: Fraction, y: Fraction, angle: Fraction
-) -> tuple[list[tuple[int, int]], list[tuple[int, int]], tuple[int, int]]:
-    """Corners, outward normals of the edges (length 1) and centre, all in units, each coordinate right to `_ERROR`."""
-    cosine, sine = _cosine_and_sine(angle)
+@dataclass(frozen=True)
+class _Hexagon:
+    """A hexagon with side 1 in units, each coordinate right to `_ERROR`."""
+
+    center: tuple[int, int]
+    corners: list[tuple[int, int]]
+    normals: list[tuple[int, int]]
+    """Of the edges: outward, of length 1."""
+
+
+def _placed(x: Fraction, y: Fraction, angle: Fraction) -> _Hexagon:
+    cosine, sine = (int(part * _UNIT) for part in cosine_and_sine(angle))
     center = int(x * _UNIT), int(y * _UNIT)
-    turned = []
-    for twelfth in range(12):  # by multiples of 30 degrees
-        c, s = _TWELFTHS[twelfth]
-        turned.append(((cosine * c - sine * s) // _UNIT, (sine * c + cosine * s) // _UNIT))
-    corners = [(center[0] + c, center[1] + s) for c, s in turned[::2]]
-    return corners, turned[1::2], center
+    turned = [((cosine * c - sine * s) // _UNIT, (sine * c + cosine * s) // _UNIT) for c, s in _TWELFTHS]
+    return _Hexagon(center, [(center[0] + c, center[1] + s) for c, s in turned[::2]], turned[1::2])
 
 
-def _beside(a: Any, b: Any) -> bool:
-    """Whether all of hexagon b lies surely behind one of the edges of a (in a separating axis there is such a one)."""
-    _, normals, (x, y) = a
-    return any(
-        min((u - x) * c + (v - y) * s for u, v in b[0]) > (_HALF_ROOT + 1 + _ERROR) * _UNIT
-        for c, s in normals
-    )
+def _beside(a: _Hexagon, b: _Hexagon) -> bool:
+    """Whether b lies surely behind one of the edges of a. If two are apart, one lies behind an edge of the other."""
+    x, y = a.center
+    behind = (_HALF_ROOT + 1 + _ERROR) * _UNIT
+    return any(min((u - x) * c + (v - y) * s for u, v in b.corners) > behind for c, s in a.normals)
 
 
-def _reach(around: Any, hexagon: Any) -> int:
+def _reach(around: _Hexagon, hexagon: _Hexagon) -> int:
     """How far a hexagon reaches from a centre, across the edges of the one around it, in units."""
-    _, normals, (x, y) = around
-    return max(max((u - x) * c + (v - y) * s for u, v in hexagon[0]) // _UNIT for c, s in normals)
+    x, y = around.center
+    return max((u - x) * c + (v - y) * s for u, v in hexagon.corners for c, s in around.normals) // _UNIT
 
 
-def _cosine_and_sine(angle: Fraction) -> tuple[int, int]:
-    """In units, by Taylor's series at a 1024th of the angle, doubled ten times; wrong by less than 2^15 units."""
-    small = angle / 1024
-    cosine = sine = Fraction(0)
-    term, k = Fraction(1), 0
-    while abs(term) > Fraction(1, 2**160):
-        quadrant = k % 4
-        cosine += (term, 0, -term, 0)[quadrant]
-        sine += (0, term, 0, -term)[quadrant]
-        k += 1
-        term = Fraction(int(term * small / k * 2**200), 2**200)
-    c, s = int(cosine * 2**160), int(sine * 2**160)
-    for _ in range(10):
-        c, s = (c * c - s * s) >> 160, (2 * c * s) >> 160
-    return c >> 40, s >> 40
-
-
-_TWELFTHS = [{0: (_UNIT, 0), 1: (_HALF_ROOT, _UNIT // 2), 2: (_UNIT // 2, _HALF_ROOT)}[k] for k in (0, 1, 2)]
+_TWELFTHS = [(_UNIT, 0), (_HALF_ROOT, _UNIT // 2), (_UNIT // 2, _HALF_ROOT)]
+"""Cosine and sine of the multiples of 30 degrees, in units."""
 for _ in range(9):  # each a right angle on from the one three before
     _TWELFTHS.append((-_TWELFTHS[-3][1], _TWELFTHS[-3][0]))

@@ -12,16 +12,19 @@ from atlas_gym.tasks.constructions.exact import whole
 from atlas_gym.tasks.given_programs import load_experts
 
 
-def root_vectors(dimension):
-    """The vectors with two entries ±1 and zeros otherwise (the root system D)"""
-    found = []
-    for i in range(dimension):
-        for j in range(i):
-            for signs in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
-                vector = np.zeros(dimension, dtype=int)
-                vector[[i, j]] = signs
-                found.append(vector)
-    return np.array(found)
+def one_after_the_other(dimension):
+    """Vectors with a few entries ±1, each kept if it is far enough from those before"""
+    import itertools
+
+    nonzero = 2
+    found = np.zeros((0, dimension), dtype=int)
+    for places in itertools.combinations(range(dimension), nonzero):
+        for signs in itertools.product((1, -1), repeat=nonzero):
+            vector = np.zeros(dimension, dtype=int)
+            vector[list(places)] = signs
+            if (2 * found @ vector <= nonzero).all():
+                found = np.vstack([found, vector])
+    return found
 
 
 class Kissing(Construction, id="ATLAS-Construct-Kissing-v0"):
@@ -67,7 +70,7 @@ class Kissing(Construction, id="ATLAS-Construct-Kissing-v0"):
     """
 
     function = "vectors"
-    start = root_vectors
+    start = one_after_the_other
     experts = load_experts("atlas_gym.tasks.constructions.experts", "kissing_582", "kissing_604")
     source = "EinsteinArena, June 2026"
 

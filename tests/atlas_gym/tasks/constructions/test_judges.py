@@ -4,6 +4,7 @@ import itertools
 import math
 from fractions import Fraction
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from atlas_gym.evaluation.channel import CandidateError
 from atlas_gym.tasks.answer import Answer
+from atlas_gym.tasks.constructions.exact import cosine_and_sine
 from atlas_gym.tasks.registry import BUILT_IN, find_task, make_task
 from tests.atlas_gym.tasks.in_process import judge_in_process
 
@@ -276,6 +278,16 @@ def test_angles_with_roots(rows):
             value("Kissing", answer, dimension=2)
 
 
+@given(st.floats(-1000, 1000))
+def test_cosines_and_sines(angle):
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(60):
+        for found, true in zip(
+            cosine_and_sine(Fraction(angle)), (mpmath.cos(angle), mpmath.sin(angle)), strict=True
+        ):
+            assert abs(mpmath.mpf(found.numerator) / found.denominator - true) < 1e-40
+
+
 @given(st.floats(-3, 3), st.floats(-3, 3), st.floats(-7, 7), st.floats(-7, 7))
 def test_hexagons_with_fifty_digits(x, y, angle, around):
     """Two hexagons, one at the origin, by the distance of their Minkowski sum's edges."""
@@ -362,6 +374,17 @@ def test_a_construction_can_be_drawn(env_id):
     axes = figures.Figure().subplots()
     task.draw(axes, task.judged(Answer(task.function, plain(answer)))[2])
     assert axes.has_data()
+
+
+def test_info_says_what_is_a_record():
+    square = "def place(n, dimension):\n    return [(0, 0), (1, 0), (0, 1), (1, 1)]\n"
+    told = []
+    for best_known in (2.5, 2.0):
+        env = gym.make("ATLAS-Construct-DistanceRatio-v0", n=4, best_known=best_known)
+        told.append(env.reset(seed=0)[1]["record"])
+        told.append(env.step(square)[4]["record"])
+        env.close()
+    assert told == [False, True, False, False]
 
 
 def test_published_values_have_a_source():
