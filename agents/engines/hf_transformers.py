@@ -59,10 +59,14 @@ class TransformersEngine(Engine):
         gpu = model.device.type == "cuda"
         if gpu and not max_samples:
             free, config = torch.cuda.mem_get_info(model.device)[0], model.config.get_text_config().to_dict()
-            sample = token_bytes(config, model.dtype.itemsize) * (_PROMPT + self.sampling.max_new_tokens)
+            sample = token_bytes(config, model.dtype.itemsize) * (_PROMPT + self.sampling.max_function_tokens)
             self._max_samples = max(1, min(512, free // (2 * sample)))
         self._fixed = gpu or bool(graphs)
-        self._graphs = gpu and graphs is not False and type(model)._can_compile_fullgraph
+        # Rotary positions of these kinds look at the positions, for which the device would be waited for.
+        looks = any(
+            kind in str(getattr(model.config, "rope_parameters", "")) for kind in ("dynamic", "longrope")
+        )
+        self._graphs = gpu and graphs is not False and type(model)._can_compile_fullgraph and not looks
         self._slots: dict[Shape, Slots] = {}
 
     @contextmanager

@@ -1,18 +1,16 @@
 """Fewer, larger kernels for a model that writes on a GPU.
 
 A step of a small model lasts as long as its kernels take to start. Linear layers that read the same input (queries,
-keys and values; gate and up) compute as one product of their joined weights, and an RMS norm of the usual form is one
-kernel instead of six. Both round at other places than the model's own layers, in bfloat16 by its last bit.
+keys and values; gate and up) compute as one product of their joined weights.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.functional import linear, rms_norm
+from torch.nn.functional import linear
 
 _SIBLINGS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 _LARGEST = 2 * 10**9
@@ -22,25 +20,18 @@ _LARGEST = 2 * 10**9
 @contextmanager
 def fused(model: nn.Module) -> Iterator[None]:
     """Within the block the model computes like this, without gradients. Its weights must not change in it."""
-    patches: dict[nn.Module, Callable[..., Any]] = {}
     joined = [found for module in model.modules() for found in _siblings(module)]
-    if sum(layer.weight.nbytes for layers in joined for layer in layers) <= _LARGEST:
+    if sum(layer.weight.nbytes for layers in joined for layer in layers) > _LARGEST:
+        joined = []
+    try:
         for layers in joined:
             product = _Product(layers)
-            patches |= {layer: partial(product.part, number) for number, layer in enumerate(layers)}
-    for module in model.modules():
-        if type(module).__name__.endswith("RMSNorm") and hasattr(module, "variance_epsilon"):
-            patches[module] = partial(_norm, module)
-    before = {module: vars(module).get("forward") for module in patches}
-    try:
-        for module, forward in patches.items():
-            vars(module)["forward"] = forward
+            for number, layer in enumerate(layers):
+                vars(layer)["forward"] = partial(product.part, number)
         yield
     finally:
-        for module, own in before.items():
-            vars(module).pop("forward")
-            if own is not None:
-                vars(module)["forward"] = own
+        for layer in (layer for layers in joined for layer in layers):
+            vars(layer).pop("forward", None)
 
 
 def _siblings(module: nn.Module) -> Iterator[list[nn.Linear]]:
@@ -77,7 +68,3 @@ class _Product:
         if number == len(self.layers) - 1:
             self.input, self.answers = None, ()
         return answer
-
-
-def _norm(module: Any, hidden: torch.Tensor) -> torch.Tensor:
-    return rms_norm(hidden, module.weight.shape, module.weight, module.variance_epsilon)

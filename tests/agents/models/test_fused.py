@@ -16,7 +16,7 @@ SIZES = {"vocab_size": 40, "hidden_size": 16, "intermediate_size": 24, "num_hidd
 
 @pytest.mark.parametrize("config", [Qwen2Config(**SIZES), Gemma3TextConfig(**SIZES, head_dim=4)])
 def test_a_model_answers_the_same_and_is_itself_again(config):
-    """The first with biases, the second with norms of another form."""
+    """The first with biases."""
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(0)
         model = AutoModelForCausalLM.from_config(config).eval()
