@@ -19,6 +19,8 @@ PACKAGES = ("numpy", "scipy", "torch", "torchgen", "functorch", "typing_extensio
 """What can be imported besides the standard library, where it is installed; the last five are torch's own needs."""
 _IMPORT_NAME, _EXTENDED_ARG = dis.opmap["IMPORT_NAME"], dis.opmap["EXTENDED_ARG"]
 _LOAD_CONST = dis.opmap["LOAD_CONST"]
+_WITHOUT_LATE = frozenset(PACKAGES) - {"numpy", "scipy"}
+"""What torch imports late is by far more than programs need: `_NEED_DYNAMO`."""
 _MOST_FUNCTIONS = 2000
 """Functions of libraries that are looked at."""
 _NEED_DYNAMO = {
@@ -84,7 +86,7 @@ def _load_parts(module: str, names: set[str]) -> None:
 
 def _import_late(imported: Iterable[str], names: set[str]) -> None:
     """Import what functions of libraries import in their bodies: those of these names, and whatever they name."""
-    roots = {module.partition(".")[0] for module in imported}
+    roots = {module.partition(".")[0] for module in imported} - _WITHOUT_LATE
     modules = [vars(m) for name, m in list(sys.modules.items()) if name.partition(".")[0] in roots]
     pending: list[Any] = [module[name] for module in modules for name in names & module.keys()]
     seen: set[int] = set()

@@ -66,11 +66,12 @@ def write_files(run: RunData, summary: Mapping[str, Any], warn: Callable[[str], 
         if (figure := draw_learning(run)) is not None:
             as_png(figure, path)
 
-    for name, make in {
+    made: dict[str, Callable[[Path], object]] = {
         "best_score.png": lambda path: as_png(draw_scores(run, title), path),
         "learning.png": learning,
         "report.html": lambda path: write_report([run.folder], path),
-    }.items():
+    }
+    for name, make in made.items():
         try:
             make(path := run.folder / name)
             files += [path] if path.exists() else []
