@@ -35,6 +35,8 @@ _READ = 2**14
 """Tokens that are read at a time, if not those of one family."""
 _COLUMNS = 256
 """The columns of prompts are a multiple of this on a GPU."""
+_KEPT = 8
+"""Shapes of which slots and graphs are kept at a time."""
 
 
 class PromptTrie:
@@ -87,16 +89,13 @@ class Slots:
     def layer(self, layer: int, key: torch.Tensor, value: torch.Tensor) -> tuple[Pair, Pair]:
         """Prompt's and own keys and values of a layer, whose heads are like those of these (…, key heads, any, D)."""
         families, rows, columns, limit = self.shape
-
-        def zeros(*shape: int) -> Pair:  # what is masked has weight 0, but 0 · NaN is no number
-            k, v = (x.new_zeros(*shape, x.shape[-3], limit, x.shape[-1]) for x in (key, value))
-            return k, v
-
+        # Zeros: what is masked has weight 0, but 0 · NaN is no number.
         if layer not in self.prompt:
             k, v = (x.new_zeros(families, x.shape[-3], columns, x.shape[-1]) for x in (key, value))
             self.prompt[layer] = k, v
         if layer not in self.own:
-            self.own[layer] = zeros(families, rows)
+            k, v = (x.new_zeros(families, rows, x.shape[-3], limit, x.shape[-1]) for x in (key, value))
+            self.own[layer] = k, v
         return self.prompt[layer], self.own[layer]
 
     def take(
@@ -106,6 +105,7 @@ class Slots:
         `share`: prompts need no copy where all families stay."""
         at = families[:, None], rows
         here = slice(len(families)), slice(rows.shape[1])
+        self.positions.zero_()
         for name in ("tokens", "positions", "bias", "uniforms", "drawn"):
             getattr(self, name)[here] = getattr(other, name)[at]
         self.column.copy_(other.column)
@@ -179,6 +179,8 @@ class Batch:
         families, rows, columns, limit = shape
         shape = _power(families), _power(rows), -(-columns // _COLUMNS) * _COLUMNS, limit
         if shape not in self._kept:
+            if len(self._kept) >= _KEPT:
+                del self._kept[next(iter(self._kept))]
             self._kept[shape] = Slots(shape, len(self._banned), self.device)
         return self._kept[shape]
 
@@ -189,6 +191,7 @@ class Batch:
         shape = len(tries), max(map(len, self._rows)), width, self.families[0][0].limit
         self.slots = self._slots(shape)
         self.slots.column.zero_()
+        self.slots.positions.zero_()  # else those of idle rows would grow from batch to batch
         self.slots.banned.copy_(self._banned)
         at_once = max(1, _READ // width)
         for first in range(0, len(tries), at_once):

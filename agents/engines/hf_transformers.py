@@ -35,7 +35,7 @@ class TransformersEngine(Engine):
         sampling: how tokens are drawn.
         policy: whose adapters are merged into the weights while they are served; None for weights that are never tuned.
         max_samples: how many samples are decoded at the same time, at most; by default 64 on a CPU, on a GPU as many as
-            fit into half of its free memory, up to 512.
+            fit into a quarter of its free memory, up to 512.
         graphs: whether a step has one of few shapes and is captured as a CUDA graph; by default on a GPU. Without one
             there, the same step runs plainly.
     """
@@ -60,7 +60,7 @@ class TransformersEngine(Engine):
         if gpu and not max_samples:
             free, config = torch.cuda.mem_get_info(model.device)[0], model.config.get_text_config().to_dict()
             sample = token_bytes(config, model.dtype.itemsize) * (_PROMPT + self.sampling.max_function_tokens)
-            self._max_samples = max(1, min(512, free // (2 * sample)))
+            self._max_samples = max(1, min(512, free // (4 * sample)))
         self._fixed = gpu or bool(graphs)
         # Rotary positions of these kinds look at the positions, for which the device would be waited for.
         looks = any(

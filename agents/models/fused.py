@@ -41,7 +41,7 @@ def _siblings(module: nn.Module) -> Iterator[list[nn.Linear]]:
             getattr(getattr(module, name, None), "base_layer", getattr(module, name, None)) for name in names
         ]
         if all(type(layer) is nn.Linear for layer in layers):
-            yield layers  # type: ignore[misc]
+            yield layers
 
 
 class _Product:
