@@ -7,7 +7,8 @@ Every contender trains in a process of its own on the same pairs in the same bat
 seconds (reference included, loading excluded), peak memory and its losses: ours, as it lays out sequences on the device
 (`trainers.dpo.packed`); ours on padded rows; TRL's `DPOTrainer` on padded rows; the same with activation checkpointing,
 TRL's default. That all train the same is shown by the largest difference of their losses (in float32: in bfloat16 other
-shapes round differently). Then what Eq. 3 of the checkpoints takes. Completions are lines of the prompts' own programs
+shapes round differently). Then what Eq. 3 of the checkpoints takes, and how far log-probabilities, gradients and K̂L on
+the device are from those of trees in float32 on the CPU. Completions are lines of the prompts' own programs
 and broken ones: no model is asked.
 """
 
@@ -19,6 +20,8 @@ import tempfile
 import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,10 +31,12 @@ from trl import DPOConfig, DPOTrainer
 
 from atlas_gym import make_task
 from atlas_gym.agents.models.loading import resolve_model
-from atlas_gym.agents.models.policy import Policy
+from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.trainers.data.pairs import PreferencePair
+from atlas_gym.trainers.dpo.kl import Divergence
+from atlas_gym.trainers.dpo.packed import Layout, log_likelihoods
 from atlas_gym.trainers.dpo.settings import PhaseSettings
-from atlas_gym.trainers.dpo.train import TrainJob, train, training_data
+from atlas_gym.trainers.dpo.train import TrainJob, losses, train, training_data
 
 CONTENDERS = ("ours", "ours, padded", "TRL", "TRL, checkpointed")
 GATE_ITEMS = 4  # completions along which Eq. 3 is taken
@@ -64,6 +69,41 @@ def main(arguments: list[str] | None = None) -> None:
         figures = f"{ours['seconds']:9.1f}{ours['cpu']:9.1f}{ours['memory']:7.2f}"
         print(f"{name:24}{figures}   {share:.3f}, {memory:.3f}            {apart:.1e}")
     print(f"Eq. 3 of the checkpoints: {found[CONTENDERS[0]]['kl']:.1f} s")
+    check(resolve_model(options.model), options.device)
+
+
+def check(folder: Path, device: str, chars: int = 400) -> None:
+    """Print ‖a − b‖ / ‖b‖ of log-probabilities, a step's gradient and K̂L, b from trees in float32 on the CPU, a from
+    padded rows on the device; of 8 pairs whose prompts are cut to their last characters."""
+    pairs = [replace(pair, prompt=pair.prompt[-chars:]) for pair in make_pairs(2, 4)]
+    items = [(pair.prompt, pair.chosen) for pair in pairs]
+    job = TrainJob(tuple(pairs), PhaseSettings(), 0, (), phase=1, seed=0)
+
+    def values(where: str, dtype: torch.dtype, how: Layout) -> list[torch.Tensor]:
+        policy, rng = Policy.load(folder, dtype=dtype, device=where), torch.Generator().manual_seed(0)
+        for tensor in policy.tensors(POLICY).values():
+            tensor.data.add_(0.01 * torch.randn(tensor.shape, generator=rng).to(tensor))
+        examples, _ = training_data(policy.tokenizer, job)
+        with policy.using(POLICY) as model:
+            logs = log_likelihoods(
+                model, [side for own in examples for side in (own.chosen, own.rejected)], how
+            )
+        with policy.learning() as learner:
+            losses(policy.model, examples, job.settings, how, 10**9, (len(pairs), 1, 1))[0].backward()
+            learner.collect()
+            gradient = torch.cat([torch.flatten(t.grad) for t in learner.parameters if t.grad is not None])
+        kl = Divergence(policy, REFERENCE, items, how).of([POLICY])[POLICY].per_item
+        return [torch.tensor(logs), gradient.cpu(), torch.tensor(kl)]
+
+    exact = values("cpu", torch.float32, "trees")
+    for dtype in (torch.float32, torch.bfloat16):
+        apart = [
+            float((a - b).norm() / b.norm())
+            for a, b in zip(values(device, dtype, "rows"), exact, strict=True)
+        ]
+        print(
+            f"{device}, {dtype}: log-probabilities {apart[0]:.1e}, gradient {apart[1]:.1e}, K̂L {apart[2]:.1e} apart"
+        )
 
 
 def contend(name: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -77,15 +117,15 @@ def contend(name: str, options: argparse.Namespace) -> dict[str, Any]:
     job, kl = TrainJob(pairs, settings, 1, items, phase=1, seed=0), 0.0
     began, began_cpu = time.perf_counter(), time.process_time()
     if name.startswith("TRL"):
-        losses = [log["loss"] for log in stock(policy, job, activation_checkpointing="checkpointed" in name)]
+        steps = [log["loss"] for log in stock(policy, job, activation_checkpointing="checkpointed" in name)]
     else:
         trained = train(policy, job, how="rows" if name == "ours, padded" else None)
-        losses, kl = [record.loss for record in trained.steps], trained.seconds["kl"]
+        steps, kl = [record.loss for record in trained.steps], trained.seconds["kl"]
     seconds, cpu = time.perf_counter() - began, time.process_time() - began_cpu
     memory = 1e3 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # Linux reports kilobytes
     if options.device == "cuda":
         memory = torch.cuda.max_memory_allocated()
-    return {"seconds": seconds - kl, "cpu": cpu, "memory": memory / 1e9, "kl": kl, "losses": losses}
+    return {"seconds": seconds - kl, "cpu": cpu, "memory": memory / 1e9, "kl": kl, "losses": steps}
 
 
 def stock(policy: Policy, job: TrainJob, **changes: Any) -> list[dict[str, float]]:
@@ -104,8 +144,8 @@ def stock(policy: Policy, job: TrainJob, **changes: Any) -> list[dict[str, float
         "rejected_ids": [data[i].rejected[1] for i in order],
     }
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        # TRL 1.16 asks transformers for a property by its old name.
-        warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
+        # TRL 1.16 asks transformers for things by their old names.
+        warnings.filterwarnings("ignore", ".*gradient_checkpointing", FutureWarning)
         options: dict[str, Any] = {
             "output_dir": folder, "learning_rate": settings.learning_rate, "lr_scheduler_type": "constant",
             "num_train_epochs": 1, "per_device_train_batch_size": settings.batch_size, "max_length": None,

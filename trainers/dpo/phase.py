@@ -161,16 +161,20 @@ def run_phase(
         began = time.perf_counter()
         reference_score, C_k = _scored(trained, score if gated else None, prompts)
         trained.seconds["score"] = time.perf_counter() - began
-        chosen = len(C_k) - 1
+        chosen, within = len(C_k) - 1, [index for index, each in enumerate(C_k) if each.kl <= gate.max_kl]
         if gated:
             # Eqs. 4 and 5, and then the inspector, who can only refuse.
             scores = [math.nan if c.score is None else c.score for c in C_k]
             chosen = propose(scores, [c.kl for c in C_k], gate)
-            decision = _decided(C_k, chosen, gate, review)
+            gain, error = (math.nan if v is None else v for v in (C_k[chosen].gain, C_k[chosen].gain_error))
+            ruled = gate_decision(gain, C_k[chosen].kl, gate, [c.kl for c in C_k], error)
+            decision = ruled if review is None else review(ruled, C_k[chosen])
             promoted = decision.promote
+            if promoted and not ruled.promote:
+                raise ValueError("the inspector promoted what the gate refused; it may only be more careful")
             # Beyond the budget, or no number.
             rolled_back = not promoted and not C_k[-1].kl <= gate.max_kl
-        elif within := [index for index, each in enumerate(C_k) if each.kl <= gate.max_kl]:
+        elif within:
             chosen = within[-1]
         else:
             promoted, rolled_back = False, True
@@ -228,18 +232,6 @@ def _scored(
         kl = trained.kls[name]
         found.append(Checkpoint(name, step, kl.mean, kl.standard_error, own, gain, error))
     return None if reference is None else mean(reference), tuple(found)
-
-
-def _decided(
-    C_k: Sequence[Checkpoint], chosen: int, gate: GateSettings, review: Review | None
-) -> GateDecision:
-    own = C_k[chosen]
-    gain, error = (math.nan if value is None else value for value in (own.gain, own.gain_error))
-    decision = gate_decision(gain, own.kl, gate, [checkpoint.kl for checkpoint in C_k], error)
-    reviewed = decision if review is None else review(decision, own)
-    if reviewed.promote and not decision.promote:
-        raise ValueError("the inspector promoted what the gate refused; it may only be more careful")
-    return reviewed
 
 
 @contextmanager

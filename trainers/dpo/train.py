@@ -249,10 +249,10 @@ def _step(
     for first in range(0, len(own), count):
         with _precision(policy, settings):
             part = own[first : first + count]
-            losses = _losses(policy.model, part, settings, how, most, (len(batch), tokens, everything))
-        losses[0].backward()
+            found = losses(policy.model, part, settings, how, most, (len(batch), tokens, everything))
+        found[0].backward()
         learner.collect()
-        sums += losses.detach()
+        sums += found.detach()
     if size > 1:
         flat = torch.cat([tensor.grad.flatten() for tensor in learner.parameters])
         parts = totals(flat).split([tensor.numel() for tensor in learner.parameters])
@@ -266,7 +266,7 @@ def _step(
     return *averages, gradient, entropy
 
 
-def _losses(
+def losses(
     model: Any, examples: Sequence[Example], settings: PhaseSettings, how: Layout, most: int, of: tuple[int, int, int]
 ) -> torch.Tensor:  # fmt: skip
     """What these examples add to the batch's loss, margin, accuracy, rewards of chosen and rejected, and entropy; `of`:
