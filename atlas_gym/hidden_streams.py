@@ -33,10 +33,8 @@ def hidden_stream(*labels: str | int, secret: str | None = None) -> np.random.Ge
     """The random stream named by `labels`, e.g. `hidden_stream("bandit", "train", seed, replica, "noise")`.
 
     Different labels give independent streams; 1 and "1" differ, and so do ("ab",) and ("a", "b").
-    Raises `ValueError` without labels and `TypeError` for a label that is neither text nor a whole number.
+    Raises `TypeError` for a label that is neither text nor a whole number.
     """
-    if not labels:
-        raise ValueError("a hidden stream needs at least one label")
     message = b"".join(_encode(label) for label in labels)
     key = secret.encode() if secret is not None else _secret()
     digest = hmac.new(key, message, hashlib.sha256).digest()
@@ -92,7 +90,17 @@ def _secret() -> bytes:
 def _secret_from_file(path: Path) -> bytes:
     try:
         if not path.exists():
-            _create_secret(path)
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # Under a temporary name first, so that other processes see a whole secret or none.
+            descriptor, name = tempfile.mkstemp(dir=path.parent)  # of mode 0600
+            try:
+                with os.fdopen(descriptor, "w") as file:
+                    file.write(secrets.token_hex(32))
+                os.link(name, path)
+            except FileExistsError:
+                pass  # another process was first; its secret counts
+            finally:
+                os.unlink(name)
         secret = path.read_bytes()
     except OSError as error:
         raise SecretError(
@@ -104,17 +112,3 @@ def _secret_from_file(path: Path) -> bytes:
             f"the secret of the hidden streams in {path} is empty; delete the file for a new one"
         )
     return secret
-
-
-def _create_secret(path: Path) -> None:
-    """Written under a temporary name first, so that other processes see a whole secret or none."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor, name = tempfile.mkstemp(dir=path.parent)  # mkstemp gives mode 0600
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_hex(32))
-        os.link(name, path)
-    except FileExistsError:
-        pass  # another process was first; its secret counts
-    finally:
-        os.unlink(name)

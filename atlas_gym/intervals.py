@@ -23,12 +23,10 @@ class Interval:
 
     @property
     def low(self) -> float:
-        """Lower end."""
         return self.mean - self.half_width
 
     @property
     def high(self) -> float:
-        """Upper end."""
         return self.mean + self.half_width
 
     def in_words(self, above: str, below: str, otherwise: str) -> str:
@@ -55,8 +53,6 @@ def improvement_interval(scores: Sequence[float], baseline: Sequence[float]) -> 
     1 − Σ scores / Σ baseline, its error from the linearised ratio: pairing removes what both share of a seed.
     """
     numerator, denominator = np.asarray(scores), np.asarray(baseline)
-    if len(numerator) != len(denominator):
-        raise ValueError(f"{len(numerator)} scores, but {len(denominator)} of the baseline")
     ratio = numerator.mean() / denominator.mean()
     residuals = (numerator - ratio * denominator) / denominator.mean()
     return Interval(1.0 - float(ratio), float(half_width(residuals)))

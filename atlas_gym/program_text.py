@@ -115,7 +115,12 @@ def program_in(answer: str | Mapping[str, Any] | Sequence[Mapping[str, Any]]) ->
     Args:
         answer: a text, or a message of a chat, or several, of which the last is taken.
     """
-    text = answer if isinstance(answer, str) else _content(answer)
+    if not isinstance(answer, str):
+        message = answer if isinstance(answer, Mapping) else answer[-1] if answer else {}
+        content = message.get("content") or ""  # which may be in parts
+        parts = [content] if isinstance(content, str) else content
+        answer = "".join(part if isinstance(part, str) else part.get("text") or "" for part in parts)
+    text = answer
     blocks = list(blocks_in(text)) or ([_between_any(text)] if _FENCE.search(text) else [(0, len(text))])
     start, end = blocks[-1]
     return text[start:end]
@@ -145,11 +150,3 @@ def _between_any(text: str) -> tuple[int, int]:
             break
         found, end = (first, closing), closing + 3
     return found
-
-
-def _content(answer: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
-    """The text of the last message, which may be in parts."""
-    message = answer if isinstance(answer, Mapping) else answer[-1] if answer else {}
-    content = message.get("content") or ""
-    parts = [content] if isinstance(content, str) else content
-    return "".join(part if isinstance(part, str) else part.get("text") or "" for part in parts)

@@ -5,7 +5,6 @@ for gigabytes) and no key twice. `1e-4` is a number; `off`, `12:30` and dates ar
 """
 
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,13 @@ MAX_BYTES = 2**18
 MAX_DEPTH = 50
 """Mappings and lists within one another."""
 _EXPONENT = "[eE][-+]?[0-9]+"
-_FLOAT = (
-    rf"[-+]?([0-9][0-9_]*\.[0-9_]*({_EXPONENT})?|\.[0-9]+({_EXPONENT})?|[0-9]+{_EXPONENT}|\.(inf|Inf|INF))$"
-)
-_PLAIN = {
-    "bool": (r"(true|false|True|False)$", "tfTF"),
-    "int": (r"[-+]?(0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]+|0|[1-9][0-9_]*)$", "-+0123456789"),
-    "float": (rf"{_FLOAT}|\.(nan|NaN|NAN)$", "-+.0123456789"),
+_FORMS = {
+    "null": r"(~|null|Null|NULL)?$",
+    "bool": r"(true|false|True|False)$",
+    "int": r"[-+]?(0x[0-9a-fA-F]+|0|[1-9][0-9_]*)$",
+    "float": rf"[-+]?([0-9][0-9_]*\.[0-9_]*({_EXPONENT})?|\.[0-9]+({_EXPONENT})?|[0-9]+{_EXPONENT}|\.inf)$|\.nan$",
 }
-"""Forms of scalars that differ from PyYAML's, and the characters that these begin with."""
+"""What a scalar without quotes looks like that is no text, as in YAML 1.2."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -33,8 +30,7 @@ class _Loader(yaml.SafeLoader):
     _depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        event = self.peek_event()
-        if isinstance(event, yaml.AliasEvent):
+        if isinstance(event := self.peek_event(), yaml.AliasEvent):
             self._refuse(event, f"aliases (*{event.anchor}) are not taken: write the value out")
         if self._depth > MAX_DEPTH:
             self._refuse(event, f"nested more than {MAX_DEPTH} deep")
@@ -45,11 +41,13 @@ class _Loader(yaml.SafeLoader):
 
     def compose_mapping_node(self, anchor: Any) -> Any:
         node = super().compose_mapping_node(anchor)
-        keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        twice, number = Counter(key.value for key in keys).most_common(1)[0] if keys else ("", 0)
-        if number > 1:
-            lines = [key.start_mark.line + 1 for key in keys if key.value == twice]
-            self._refuse(node, f"{twice} stands in lines {' and '.join(map(str, lines[:2]))}; keep one")
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                line = key.start_mark.line + 1
+                if key.value in lines:
+                    self._refuse(node, f"{key.value} stands in lines {lines[key.value]} and {line}; keep one")
+                lines[key.value] = line
         return node
 
     def _refuse(self, where: Any, problem: str) -> None:
@@ -60,13 +58,10 @@ class _Dumper(yaml.SafeDumper):
     """Quotes every text that YAML's readers, `_Loader` among them, take for something else."""
 
 
-_Loader.yaml_implicit_resolvers = {
-    first: [form for form in forms if form[0].rpartition(":")[2] not in {*_PLAIN, "timestamp"}]
-    for first, forms in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-for _kind, (_form, _first) in _PLAIN.items():
+_Loader.yaml_implicit_resolvers = {}
+for _kind, _form in _FORMS.items():
     for _own in (_Loader, _Dumper):
-        _own.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(_form), list(_first))
+        _own.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(_form), None)
 
 
 def dump(value: Any) -> str:

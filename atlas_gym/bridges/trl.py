@@ -50,7 +50,6 @@ class ProgramReward:
         return [self.task.worst_score if e.score is None else e.score for e in evaluations]
 
     def close(self) -> None:
-        """End the pool's processes."""
         self._pool.close()
 
 

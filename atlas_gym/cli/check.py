@@ -6,7 +6,7 @@ give, and is there room above the start?
 
 import argparse
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any, Literal
@@ -43,7 +43,6 @@ class Finding:
 
 
 def add_check(commands: Any) -> None:
-    """Add the command to those of `python -m atlas_gym`."""
     parser = commands.add_parser(
         "check",
         help="say whether a task of your own is fit for use",
@@ -75,38 +74,51 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def findings(task: ProgramTask, evaluator: Evaluator, seeds: int = 4) -> Iterator[Finding]:
-    """Check a task, one thing after the other.
-
-    Args:
-        task: With the constants that it is to be checked with.
-        evaluator: What its programs are run by.
-        seeds: How many training tasks programs are tried on (≥ 1).
-    """
+    """Check a task, one thing after the other, its programs on so many training tasks (≥ 1)."""
     try:
         pickle.dumps(task)  # as whatever evaluates several programs at a time does
         yield from _seeds(task)
-        results = {}
+        scores = {}
         for name, expert in task.programs.items():
-            results[name] = [evaluator.evaluate(expert.program, task.at(seed)) for seed in range(seeds)]
-            yield _program(name, results[name])
-        start = results[task.initial]
-        if all(evaluation.ok for evaluation in start):
-            again, first = evaluator.evaluate(task.programs[task.initial].program, task.at(0)), start[0]
+            found = [evaluator.evaluate(expert.program, task.at(seed)) for seed in range(seeds)]
+            if failed := next((e for e in found if not e.ok), None):
+                yield Finding(name, "wrong", f"{failed.status}: {failed.detail}")
+                continue
+            scores[name] = score = mean(e.score for e in found if e.score is not None)
+            normalized = mean(e.metrics["normalized_score"] for e in found)
+            if score > _ROOM:
+                text = f"score {score:.4f}, above 0, which is to be perfect: {_SCALE}"
+                yield Finding(name, "note", text)
+            else:
+                yield Finding(name, "ok", f"score {score:.4f}, normalized {normalized:.3f}")
+            if name == task.initial:
+                first, wall_s = found[0], mean(e.wall_s for e in found)
+        if task.initial not in scores:
+            return
+        again = evaluator.evaluate(task.programs[task.initial].program, task.at(0))
+        if again.score == first.score:
+            yield Finding("repeated", "ok", "the start scores the same again")
+        else:
             scored = f"the start scored {first.score}, then {again.score} on the same seed"
-            if again.score == first.score:
-                yield Finding("repeated", "ok", "the start scores the same again")
-            else:
-                yield Finding("repeated", "wrong", f"{scored}: noise is drawn in `instances`")
-            yield from _nonsense(task, _score(start), evaluator)
-            yield _look_ahead(task, again.score, evaluator)
-            wall_s = mean(e.wall_s for e in start)
-            text = f"{1 / wall_s:.1f} evaluations of the start a second on one core, {wall_s:.3f} s each"
-            slow = f": more than half of the limit of {task.limits.wall_s:g} s"
-            if wall_s > task.limits.wall_s / 2:
-                yield Finding("speed", "note", f"{text}{slow}")
-            else:
-                yield Finding("speed", "ok", text)
-            yield _head_room(task, {name: _score(e) for name, e in results.items() if all(x.ok for x in e)})
+            yield Finding("repeated", "wrong", f"{scored}: noise is drawn in `instances`")
+        yield from _nonsense(task, scores[task.initial], evaluator)
+        yield _look_ahead(task, again.score, evaluator)
+        text = f"{1 / wall_s:.1f} evaluations of the start a second on one core, {wall_s:.3f} s each"
+        if wall_s > task.limits.wall_s / 2:
+            slow = f"{text}: more than half of the limit of {task.limits.wall_s:g} s"
+            yield Finding("speed", "note", slow)
+        else:
+            yield Finding("speed", "ok", text)
+        start, (best, score) = scores[task.initial], max(scores.items(), key=lambda item: item[1])
+        text = f"floor {task.floor:g}, start {start:.4f}, best {score:.4f} ({best}), perfect 0"
+        lacks = {
+            f"{_SUNK}; give a lower floor or a better start": start <= task.floor,
+            "the start is perfect, so nothing is left to gain": start >= 0,
+            "without an expert nobody knows whether better is possible": len(scores) == 1,
+            "no expert is much better than the start": score - start < -_ROOM * start,
+        }
+        lack = next((lack for lack, holds in lacks.items() if holds), "")
+        yield Finding("head-room", "note" if lack else "ok", f"{text}: {lack}" if lack else text)
     except EvaluatorError:
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the author's own methods raise is a finding
@@ -133,16 +145,6 @@ def _seeds(task: ProgramTask) -> Iterator[Finding]:
         yield Finding("seeds", "note", "all seeds give the same instances: a held-out score confirms nothing")
     else:
         yield Finding("seeds", "ok", "a seed gives the same instances again, another seed or split others")
-
-
-def _program(name: str, evaluations: Sequence[Evaluation]) -> Finding:
-    failed = next((e for e in evaluations if not e.ok), None)
-    if failed is not None:
-        return Finding(name, "wrong", f"{failed.status}: {failed.detail}")
-    score, normalized = _score(evaluations), mean(e.metrics["normalized_score"] for e in evaluations)
-    if score > _ROOM:
-        return Finding(name, "note", f"score {score:.4f}, above 0, which is to be perfect: {_SCALE}")
-    return Finding(name, "ok", f"score {score:.4f}, normalized {normalized:.3f}")
 
 
 def _nonsense(task: ProgramTask, start: float, evaluator: Evaluator) -> Iterator[Finding]:
@@ -241,23 +243,3 @@ def _look_ahead(task: ProgramTask, start: float | None, evaluator: Evaluator) ->
                 text = f"whoever looks at the next call scores {score:.4f}, more than the start: no `all_visible`"
                 return Finding("look-ahead", "wrong", text)
     return Finding("look-ahead", "ok", "calls of one exchange see each other, and to look ahead wins nothing")
-
-
-def _head_room(task: ProgramTask, scores: dict[str, float]) -> Finding:
-    start, (best, score) = scores[task.initial], max(scores.items(), key=lambda item: item[1])
-    text = f"floor {task.floor:g}, start {start:.4f}, best {score:.4f} ({best}), perfect 0"
-    if start <= task.floor:
-        lack = f"{_SUNK}; give a lower floor or a better start"
-    elif start >= 0:
-        lack = "the start is perfect, so nothing is left to gain"
-    elif len(scores) == 1:
-        lack = "without an expert nobody knows whether better is possible"
-    elif score - start < -_ROOM * start:
-        lack = "no expert is much better than the start"
-    else:
-        return Finding("head-room", "ok", text)
-    return Finding("head-room", "note", f"{text}: {lack}")
-
-
-def _score(evaluations: Sequence[Evaluation]) -> float:
-    return mean(e.score for e in evaluations if e.score is not None)

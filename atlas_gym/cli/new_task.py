@@ -69,7 +69,6 @@ def test_nothing_is_wrong_with_the_task():
 
 
 def add_new_task(commands: Any) -> None:
-    """Add the command to those of `python -m atlas_gym`."""
     about = "write a working task and its test, to be changed into yours"
     parser = commands.add_parser("new-task", help=about, description=about)
     parser.add_argument("name", help="such as my_task")

@@ -1,9 +1,7 @@
 """One episode of the single and of the vector environment: task, turns, incumbent and their texts."""
 
-import difflib
 import operator
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, SupportsIndex
@@ -30,17 +28,6 @@ class EpisodeSettings:
             raise ValueError(f"turns is {self.turns!r}; it must be a whole number of at least 1")
 
 
-def known_options(options: Mapping[str, Any] | None, known: tuple[str, ...]) -> Mapping[str, Any]:
-    """The options of a reset; ValueError for a key that is not known, with the nearest that is."""
-    if options is not None and not isinstance(options, Mapping):
-        raise TypeError(f"options is a {type(options).__name__}; pass a dictionary")
-    for key in options or {}:
-        if key not in known:
-            near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.0)[0]
-            raise ValueError(f"reset has no option {key!r}; did you mean {near!r}?")
-    return options or {}
-
-
 def plain_seed(seed: SupportsIndex | None) -> int | None:
     """A seed as Gymnasium takes it, whatever kind of integer it was; TypeError for anything else."""
     return None if seed is None else operator.index(seed)
@@ -62,7 +49,6 @@ class Episode:
 
     @property
     def over(self) -> bool:
-        """All turns are taken."""
         return bool(self.turn >= self.settings.turns)  # not numpy's, which Gymnasium refuses
 
     def record(self, program: str, evaluation: Evaluation) -> float:
@@ -74,12 +60,6 @@ class Episode:
         if self.incumbent_score is None or evaluation.score > self.incumbent_score:
             self.incumbent, self.incumbent_score = program, evaluation.score
         return evaluation.score
-
-    def install(self, program: str, evaluation: Evaluation) -> None:
-        """Begin with a program that the caller brought as the incumbent; ValueError if it failed."""
-        if not evaluation.ok:
-            raise ValueError(f"the incumbent program failed: {evaluation.status}: {evaluation.detail}")
-        self.incumbent, self.incumbent_score = program, evaluation.score
 
     def observation(self) -> str:
         """The task, the incumbent or a program to start from, and the feedback on the last program."""
@@ -95,7 +75,6 @@ class Episode:
         return "\n\n".join(parts) + "\n"
 
     def feedback(self) -> str:
-        """The feedback on the last program; empty before the first."""
         return feedback_text(self.last, self.task.limits) if self.last is not None else ""
 
     def info(self) -> dict[str, Any]:
@@ -130,7 +109,6 @@ _ADVICE = {
 
 
 def limits_text(limits: Limits) -> str:
-    """State the limits of one evaluation in a line."""
     return (
         f"{limits.wall_s:g} s of wall-clock time, {limits.cpu_s:g} s of CPU time and {limits.memory_mb} MB "
         f"of memory for the whole evaluation; {limits.source_chars} characters of source."

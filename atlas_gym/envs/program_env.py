@@ -10,11 +10,10 @@ from typing import Any, SupportsIndex
 import gymnasium as gym
 import numpy as np
 
-from atlas_gym.envs.episode import Episode, EpisodeSettings, known_options, plain_seed
+from atlas_gym.envs.episode import Episode, EpisodeSettings, plain_seed
 from atlas_gym.envs.spaces import Source
 from atlas_gym.evaluation.evaluator import Evaluator, check_confinement, shared_evaluator
 from atlas_gym.evaluation.result import Evaluation
-from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.registry import find_task
 
 _TEXT_BESIDE = 32768
@@ -92,18 +91,12 @@ class ProgramEnv(gym.Env[str, str]):
         Args:
             seed: Poses exactly `atlas_gym.make_task(..., seed=seed)`; without it, the next task of the
                 current stream.
-            options: `incumbent` is a program that is evaluated now and shown as the best so far.
-
-        Raises ValueError if the incumbent fails or there is no such option, InfrastructureError if the machine fails.
+            options: None are known.
         """
-        incumbent = known_options(options, ("incumbent",)).get("incumbent")
         seed = plain_seed(seed)
         super().reset(seed=seed)
         task_seed = task_seed_for(self.settings, seed, self.np_random)
-        episode = Episode(self.task, self.settings, task_seed)
-        if incumbent is not None:
-            episode.install(incumbent, self._evaluate(incumbent, episode.task))
-        self._episode, self._needs_reset = episode, False
+        self._episode, self._needs_reset = Episode(self.task, self.settings, task_seed), False
         return self._episode.observation(), self._episode.info()
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -114,12 +107,14 @@ class ProgramEnv(gym.Env[str, str]):
         """
         if self._needs_reset:
             raise gym.error.ResetNeeded("the episode is over: call reset() before the next step()")
-        reward = self._episode.record(action, self._evaluate(action, self._episode.task))
+        if self._evaluator is None:
+            self._evaluator = shared_evaluator(self.confinement)
+        evaluation = self._evaluator.evaluate(action, self._episode.task)
+        reward = self._episode.record(action, evaluation)
         self._needs_reset = self._episode.over
         return self._episode.observation(), reward, self._episode.over, False, self._episode.info()
 
     def render(self) -> Any:
-        """Draw the last evaluation, as `render_mode` says."""
         if self.render_mode == "ansi":
             return self.task.text(self.last_evaluation)
         if self.render_mode == "rgb_array":
@@ -130,11 +125,6 @@ class ProgramEnv(gym.Env[str, str]):
     def close(self) -> None:
         """Give up the evaluator, whose processes end unless another environment uses them."""
         self._evaluator = None
-
-    def _evaluate(self, program: str, task: ProgramTask) -> Evaluation:
-        if self._evaluator is None:
-            self._evaluator = shared_evaluator(self.confinement)
-        return self._evaluator.evaluate(program, task)
 
     def __getstate__(self) -> dict[str, Any]:
         # Processes cannot be copied or pickled; the copy asks for the evaluator at its first step.

@@ -1,19 +1,15 @@
 """The space of program texts, beside Gymnasium's `Text`: any Unicode, samples from a pool of valid programs."""
 
-import sys
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import numpy as np
 from gymnasium.error import CustomSpaceError
-from gymnasium.spaces import Box, Text
-from gymnasium.spaces.utils import flatten, flatten_space, unflatten
+from gymnasium.spaces import Text
 from gymnasium.vector.utils import create_shared_memory
 
 _CHARSET = frozenset(map(chr, range(32, 127))) | {"\n", "\t"}
 """For masked sampling only."""
-_NO_CHARACTER = sys.maxunicode + 1
-"""Fills a flattened text up."""
 
 
 class Source(Text):
@@ -37,11 +33,6 @@ class Source(Text):
     ):
         super().__init__(max_length, min_length=0, charset=_CHARSET, seed=seed)
         self.pool = tuple(pool)
-        longest = max(map(len, self.pool), default=0)
-        if longest > max_length:
-            raise ValueError(
-                f"a text of the pool has {longest} characters, more than max_length={max_length}"
-            )
 
     def contains(self, x: Any) -> bool:
         return isinstance(x, str) and len(x) <= self.max_length
@@ -60,24 +51,6 @@ class Source(Text):
 
     def __hash__(self) -> int:
         return hash((Source, self.max_length, self.pool))
-
-
-@flatten_space.register(Source)
-def _flat_space(space: Source) -> Box:
-    return Box(0, _NO_CHARACTER, (space.max_length,), np.int32)
-
-
-@flatten.register(Source)
-def _flat(space: Source, x: str) -> np.ndarray:  # type: ignore[misc]  # mypy takes `Space[T]` for a class
-    """The code points: `Text` has only those of its alphabet."""
-    points = np.full(space.max_length, _NO_CHARACTER, np.int32)
-    points[: len(x)] = np.frombuffer(x.encode("utf-32-le", "surrogatepass"), "<i4")
-    return points
-
-
-@unflatten.register(Source)
-def _unflat(space: Source, x: np.ndarray) -> str:  # type: ignore[misc]
-    return "".join(map(chr, x[x < _NO_CHARACTER]))
 
 
 @create_shared_memory.register(Source)

@@ -15,7 +15,7 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from atlas_gym.envs.episode import Episode, known_options, plain_seed
+from atlas_gym.envs.episode import Episode, plain_seed
 from atlas_gym.envs.program_env import ProgramEnv, task_seed_for
 from atlas_gym.evaluation.processes import EvaluatorPool, core_count
 from atlas_gym.evaluation.result import Evaluation
@@ -69,27 +69,19 @@ class ProgramVectorEnv(VectorEnv):
 
         Args:
             seed: One seed per program, or the first of consecutive ones; without it the streams go on.
-            options: `incumbent` is a program, or one (or None) per episode, that is evaluated now and shown as
-                the best so far. `reset_mask`, boolean of shape (num_envs,), says which episodes begin anew.
-
-        Raises ValueError for an incumbent that fails or a wrong option, InfrastructureError for a machine that fails.
+            options: None are known.
         """
-        known, seeds = known_options(options, ("incumbent", "reset_mask")), self._seeds(seed)
-        chosen = self._chosen(known.get("reset_mask"))
-        generators = self._generators or [seeding.np_random()[0] for _ in range(self.num_envs)]
-        seeded = {index: seeding.np_random(seed)[0] for index in chosen if (seed := seeds[index]) is not None}
-        generators = [seeded.get(index, own) for index, own in enumerate(generators)]
-        begun = {}
-        for index in chosen:
-            task_seed = task_seed_for(self.settings, seeds[index], generators[index])
-            begun[index] = Episode(self.task, self.settings, task_seed)
-        self._install(begun, known.get("incumbent"))
-        self._generators = generators
-        for index, episode in begun.items():
-            self._episodes[index] = self._ended[index] = episode
+        generators, begun = [], []
+        present: Sequence[np.random.Generator | None] = self._generators or [None] * self.num_envs
+        for own, generator in zip(self._seeds(seed), present, strict=True):
+            if own is not None or generator is None:
+                generator = seeding.np_random(own)[0]
+            generators.append(generator)
+            begun.append(Episode(self.task, self.settings, task_seed_for(self.settings, own, generator)))
+        self._generators, self._episodes, self._ended = generators, begun, list(begun)
         infos: dict[str, Any] = {}
-        for index in chosen:
-            infos = self._add_info(infos, self._episodes[index].info(), index)
+        for index, episode in enumerate(begun):
+            infos = self._add_info(infos, episode.info(), index)
         return self._observations(), infos
 
     def step(
@@ -127,7 +119,6 @@ class ProgramVectorEnv(VectorEnv):
         return self._observations(), rewards, ended, np.zeros_like(ended), infos
 
     def render(self) -> tuple[Any, ...] | None:
-        """Draw the last evaluation of every episode, as `render_mode` says."""
         if self.render_mode == "ansi":
             return tuple(self.task.text(evaluation) for evaluation in self.last_evaluations)
         if self.render_mode == "rgb_array":
@@ -135,7 +126,6 @@ class ProgramVectorEnv(VectorEnv):
         return None
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Stop the pool's processes."""
         pool, self._pool = self._pool, None  # first, for an interrupt may come while it closes
         if pool is not None:
             pool.close()
@@ -149,31 +139,6 @@ class ProgramVectorEnv(VectorEnv):
         if len(seed) != self.num_envs:
             raise ValueError(f"{len(seed)} seeds for num_envs={self.num_envs}")
         return [plain_seed(single) for single in seed]
-
-    def _chosen(self, mask: Any) -> list[int]:
-        """Indices of the episodes to begin anew."""
-        if mask is None:
-            return list(range(self.num_envs))
-        mask = np.asarray(mask)
-        if mask.shape != (self.num_envs,) or mask.dtype != np.bool_:
-            raise ValueError(f"reset_mask must be boolean of shape ({self.num_envs},), got {mask!r}")
-        if not self._generators:
-            raise ValueError("reset without reset_mask first: the other episodes have not begun")
-        return [int(index) for index in np.flatnonzero(mask)]
-
-    def _install(self, begun: Mapping[int, Episode], incumbents: Any) -> None:
-        """Evaluate what the caller brought (a program for all, or one or None for each) and give it to the episodes."""
-        several = isinstance(incumbents, Sequence | np.ndarray) and not isinstance(incumbents, str | bytes)
-        given = list(incumbents) if several else [incumbents] * self.num_envs
-        if len(given) != self.num_envs:
-            raise ValueError(f"{len(given)} incumbents for num_envs={self.num_envs}")
-        brought = {index: program for index in begun if (program := given[index]) is not None}
-        if not brought:
-            return
-        tasks = [begun[index].task for index in brought]
-        evaluations = self._running_pool().evaluate_all(list(brought.values()), tasks)
-        for (index, program), evaluation in zip(brought.items(), evaluations, strict=True):
-            begun[index].install(program, evaluation)
 
     def _observations(self) -> Texts:
         return tuple(episode.observation() for episode in self._episodes)

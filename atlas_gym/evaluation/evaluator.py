@@ -110,7 +110,6 @@ class Evaluator:
         self._servers: dict[tuple[str, bool, tuple[str, ...]], ForkServerHandle] = {}
 
     def _server(self, task: Task) -> ForkServerHandle:
-        """The running fork server for a task's driver and imports."""
         key = (task.driver, task.torch, task.imports)
         if key not in self._servers:
             if sys.platform != "linux" and self._minimum:

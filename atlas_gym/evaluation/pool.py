@@ -102,7 +102,6 @@ class Pool:
         self._close()
 
     def evaluate(self, program: str, task: Task) -> Evaluation:
-        """Evaluate one program and wait for it."""
         return self.submit(program, task).result()
 
     def map(self, programs: Iterable[str], task: Task) -> list[Evaluation]:
@@ -146,7 +145,6 @@ class _Crew:
         self._size = size
 
     def start(self, number: int, launch: Callable[[], RemoteEvaluator]) -> None:
-        """Start the thread of an evaluator."""
         name = f"atlas-gym-evaluator-{number}"
         thread = threading.Thread(target=self._serve, args=(number, launch), name=name, daemon=True)
         thread.start()

@@ -60,7 +60,6 @@ class EvaluatorProcess:
         """Nothing to wait for: the first evaluation waits for its imports."""
 
     def evaluate(self, program: str, task: Task, wait_s: float) -> Evaluation:
-        """See `RemoteEvaluator`."""
         message = pickle.dumps((program, task), protocol=pickle.HIGHEST_PROTOCOL)
         self._connection.settimeout(wait_s)
         try:
@@ -74,13 +73,11 @@ class EvaluatorProcess:
             raise Lost("it hung up") from None
 
     def stop(self) -> None:
-        """See `RemoteEvaluator`."""
         self._process.terminate()
         with contextlib.suppress(OSError):  # reaches through copies that forks of this process may hold
             self._connection.shutdown(socket.SHUT_RDWR)
 
     def kill(self) -> None:
-        """See `RemoteEvaluator`."""
         self.stop()
         try:
             self._process.wait(_END_S)

@@ -102,7 +102,6 @@ class NodeEvaluator:
         return __version__
 
     def evaluate(self, message: bytes) -> bytes:
-        """See `server.answer`."""
         if self._evaluator is None:
             raise RuntimeError("the evaluator was not prepared")
         return answer(self._evaluator, message)
@@ -127,7 +126,6 @@ class RayEvaluator:
             raise EvaluatorError(f"the node has atlas-gym {version}, this process {__version__}")
 
     def evaluate(self, program: str, task: Task, wait_s: float) -> Evaluation:
-        """See `RemoteEvaluator`."""
         message = pickle.dumps((program, task), protocol=pickle.HIGHEST_PROTOCOL)
         return outcome_of(self._get(self._actor.evaluate, (message,), wait_s))
 

@@ -148,5 +148,4 @@ class Evaluation:
 
     @property
     def ok(self) -> bool:
-        """Whether the score counts."""
         return self.status is Status.OK

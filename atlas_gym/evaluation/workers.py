@@ -80,7 +80,23 @@ class ForkServerHandle:
         self, driver: str, torch: bool, imports: Sequence[str] = (), *, layers: Sequence[str]
     ) -> None:
         """Start it, which takes as long as its imports. Raises `EvaluatorError` if it cannot start."""
-        process, self._control = _start()
+        # An environment made from nothing: no variable of this process reaches a worker.
+        environment = {"LANG": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0"} | dict.fromkeys(
+            _ONE_THREAD, "1"
+        )
+        environment |= {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        self._control, theirs = socket.socketpair()
+        self._control.settimeout(_ANSWER_S)
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-s", "-P", "-B", str(_BOOT), str(theirs.fileno())],
+                env=environment,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C in the terminal is the trusted process's affair
+            )
         self.pid = process.pid
         self._close = weakref.finalize(self, _stop, process, self._control, os.getpid())
         self._running: set[int] = set()
@@ -148,7 +164,6 @@ class ForkServerHandle:
         return worker
 
     def request(self, operation: int, number: int, seconds: float = 0.0) -> None:
-        """Send a request about a worker. Raises `ForkServerFailed`."""
         try:
             self._control.sendall(wire.REQUEST.pack(operation, number, seconds))
         except OSError:
@@ -218,25 +233,6 @@ class ForkServerHandle:
         if len(data) != n:
             raise ForkServerFailed("the fork server is gone, or silent")
         return data
-
-
-def _start() -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """Start a fork server in an environment made from nothing: no variable of this process reaches a worker."""
-    ours, theirs = socket.socketpair()
-    ours.settimeout(_ANSWER_S)
-    environment = {"LANG": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0"} | dict.fromkeys(_ONE_THREAD, "1")
-    environment |= {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    with theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-s", "-P", "-B", str(_BOOT), str(theirs.fileno())],
-            env=environment,
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,  # Ctrl-C in the terminal is the trusted process's affair
-        )
-    return process, ours
 
 
 def _stop(process: subprocess.Popen[bytes], control: socket.socket, owner: int) -> None:

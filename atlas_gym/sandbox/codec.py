@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from atlas_gym.sandbox.plain_values import native, plain
-
 MAX_PARTS = 100_000
 """Values within one message; whoever has more numbers than that has an array."""
 MAX_DEPTH = 16
@@ -47,6 +45,10 @@ _FLOAT64 = np.float64
 _FLOAT_KINDS = frozenset((float, _FLOAT64))
 _BLOCK = 4
 """Lists of one kind of number are a block from this length on."""
+
+
+_SUBSTITUTES: tuple[Any, ...] = (int, float, str, bytes, tuple, list, dict)
+"""A value of a subclass is sent as one of these."""
 
 
 class Malformed(ValueError):
@@ -80,60 +82,39 @@ def _put(out: bytearray, value: Any, depth: int, parts: list[int]) -> None:
     elif kind is np.ndarray:
         _put_array(out, value)
     elif kind is tuple or kind is list:
-        _put_sequence(out, value, depth, parts)
+        count = len(value)
+        _count_parts(parts, count, depth)
+        kinds = set(map(type, value)) if kind is list and count >= _BLOCK else None
+        if kinds and kinds <= _FLOAT_KINDS:
+            out += _COUNT_HEAD.pack(_FLOATS, count) + struct.pack(f"<{count}d", *value)
+        elif kinds == {int}:
+            out += _COUNT_HEAD.pack(_INTS, count) + struct.pack(f"<{count}q", *value)
+        else:
+            out += _COUNT_HEAD.pack(_LIST if kind is list else _TUPLE, count)
+            for part in value:
+                _put(out, part, depth + 1, parts)
     elif kind is int:
         out += _INT_HEAD.pack(_INT, value)
     elif value is None:
         out.append(_NONE)
     elif kind is bool:
         out.append(_TRUE if value else _FALSE)
-    elif kind is str:
-        _put_bytes(out, _TEXT, value.encode())
-    elif kind is bytes:
-        _put_bytes(out, _BYTES, value)
+    elif kind is str or kind is bytes:
+        data = value.encode() if kind is str else value
+        out += _COUNT_HEAD.pack(_TEXT if kind is str else _BYTES, len(data))
+        out += data
     elif kind is dict:
-        _put_dict(out, value, depth, parts)
+        _count_parts(parts, 2 * len(value), depth)
+        out += _COUNT_HEAD.pack(_DICT, len(value))
+        for key, part in value.items():
+            if type(key) is not str:
+                raise TypeError(f"a dictionary with a {type(key).__name__} as key; use texts")
+            _put(out, key, depth, parts)
+            _put(out, part, depth + 1, parts)
     elif kind is Kept:
         out += _COUNT_HEAD.pack(_KEPT, value.number)
     else:
-        _put(out, plain(value), depth, parts)
-
-
-def _put_bytes(out: bytearray, kind: int, data: bytes) -> None:
-    out += _COUNT_HEAD.pack(kind, len(data))
-    out += data
-
-
-def _put_sequence(out: bytearray, value: Any, depth: int, parts: list[int]) -> None:
-    count, kind = len(value), type(value)
-    _count_parts(parts, count, depth)
-    if kind is list and count >= _BLOCK and _put_block(out, value, count):
-        return
-    out += _COUNT_HEAD.pack(_LIST if kind is list else _TUPLE, count)
-    for part in value:
-        _put(out, part, depth + 1, parts)
-
-
-def _put_block(out: bytearray, value: list[Any], count: int) -> bool:
-    """Append a list of floats, or of integers, as a block; False if it is neither."""
-    kinds = set(map(type, value))
-    if kinds <= _FLOAT_KINDS:
-        out += _COUNT_HEAD.pack(_FLOATS, count) + struct.pack(f"<{count}d", *value)
-        return True
-    if kinds != {int}:
-        return False
-    out += _COUNT_HEAD.pack(_INTS, count) + struct.pack(f"<{count}q", *value)
-    return True
-
-
-def _put_dict(out: bytearray, value: dict[Any, Any], depth: int, parts: list[int]) -> None:
-    _count_parts(parts, 2 * len(value), depth)
-    out += _COUNT_HEAD.pack(_DICT, len(value))
-    for key, part in value.items():
-        if type(key) is not str:
-            raise TypeError(f"a dictionary with a {type(key).__name__} as key; use texts")
-        _put_bytes(out, _TEXT, key.encode())
-        _put(out, part, depth + 1, parts)
+        _put(out, _plain(value), depth, parts)
 
 
 def _count_parts(parts: list[int], more: int, depth: int) -> None:
@@ -147,7 +128,7 @@ def _count_parts(parts: list[int], more: int, depth: int) -> None:
 def _put_array(out: bytearray, value: np.ndarray) -> None:
     code = _CODES.get(value.dtype)
     if code is None:
-        _put_array(out, native(value))
+        _put_array(out, _native(value))
         return
     shape = value.shape
     if len(shape) > _MAX_DIMENSIONS:
@@ -155,6 +136,42 @@ def _put_array(out: bytearray, value: np.ndarray) -> None:
     out += _ARRAY_HEAD.pack(_ARRAY, code, len(shape)) + _LENGTHS[len(shape)].pack(*shape)
     out += _PADDING[-len(out) % 8]
     out += value.data if value.flags.c_contiguous and value.size else value.tobytes()
+
+
+def _plain(value: Any) -> Any:
+    """A value of the codec's kinds that stands for `value`: a numpy number's number, a tensor's array, a set's list.
+
+    Raises TypeError where there is none.
+    """
+    # `np.ma` may not be loaded, and workers cannot load it. What lies under a mask would cross with the rest.
+    if isinstance(value, np.ndarray) and np.any(getattr(value, "mask", False)):
+        raise TypeError("an array with masked entries; fill them first, as with .filled(0.0)")
+    if isinstance(value, np.longdouble):  # whose item is itself
+        return float(value)
+    if isinstance(value, np.generic):
+        return value.item() if value.dtype.kind in "biufSU" else _native(np.asarray(value))
+    if hasattr(value, "detach"):  # a tensor
+        value = value.detach().cpu().numpy()
+    if isinstance(value, np.ndarray) or hasattr(value, "__array__"):
+        return np.array(value, subok=False)
+    for kind in _SUBSTITUTES:
+        if isinstance(value, kind):
+            return kind(value)
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    if isinstance(value, range | set | frozenset):
+        return list(value)
+    raise TypeError(f"a {type(value).__name__}; use numbers, texts, arrays, lists, tuples and dictionaries")
+
+
+def _native(value: np.ndarray) -> np.ndarray:
+    """An array of another byte order or precision as one that can be sent."""
+    kind = value.dtype.kind
+    if kind == "f":
+        return value.astype(np.float64)
+    if kind in "iu":
+        return value.astype(value.dtype.newbyteorder("="))
+    raise TypeError(f"an array of {value.dtype}; use numbers or truth values")
 
 
 def decode(data: bytes | bytearray, at: int = 0, kept: Sequence[bytes] = ()) -> Any:
@@ -193,57 +210,34 @@ def _get(data: Any, at: int, depth: int, kept: Sequence[bytes], parts: list[int]
         return _SINGLE[kind], at + 1
     count = _COUNT_HEAD.unpack_from(data, at)[1]
     at += 5
-    if kind in _SEQUENCES:
-        _check_parts(parts, count, depth)
-        return _get_sequence(kind, count, data, at, depth + 1, kept, parts)
     if kind in _STRINGS:
-        found = _slice(data, at, count)
-        return (found.decode() if kind == _TEXT else bytes(found)), at + count
-    if kind in _BLOCKS:
-        _check_parts(parts, count, depth)
-        code = "d" if kind == _FLOATS else "q"
-        return list(struct.unpack_from(f"<{count}{code}", data, at)), at + 8 * count
-    if kind == _DICT:
-        _check_parts(parts, 2 * count, depth)
-        return _get_dict(count, data, at, depth + 1, kept, parts)
+        end = at + count
+        if end > len(data):
+            raise Malformed("it ends too early")
+        return (data[at:end].decode() if kind == _TEXT else bytes(data[at:end])), end
     if kind == _KEPT and count < len(kept):
         return decode(kept[count]), at
-    raise Malformed("it is of an unknown kind")
-
-
-def _check_parts(parts: list[int], more: int, depth: int) -> None:
-    parts[0] += more
+    parts[0] += 2 * count if kind == _DICT else count
     if parts[0] > MAX_PARTS or depth >= MAX_DEPTH:
         raise Malformed("it has too many parts, or too deep ones")
-
-
-def _get_sequence(
-    kind: int, count: int, data: Any, at: int, depth: int, kept: Sequence[bytes], parts: list[int]
-) -> tuple[Any, int]:
-    found = []
+    if kind in _SEQUENCES:
+        found = []
+        for _ in range(count):
+            part, at = _get(data, at, depth + 1, kept, parts)
+            found.append(part)
+        return (found if kind == _LIST else tuple(found)), at
+    if kind in _BLOCKS:
+        code = "d" if kind == _FLOATS else "q"
+        return list(struct.unpack_from(f"<{count}{code}", data, at)), at + 8 * count
+    if kind != _DICT:
+        raise Malformed("it is of an unknown kind")
+    named: dict[str, Any] = {}
     for _ in range(count):
-        part, at = _get(data, at, depth, kept, parts)
-        found.append(part)
-    return (found if kind == _LIST else tuple(found)), at
-
-
-def _get_dict(
-    count: int, data: Any, at: int, depth: int, kept: Sequence[bytes], parts: list[int]
-) -> tuple[dict[str, Any], int]:
-    found: dict[str, Any] = {}
-    for _ in range(count):
-        kind, length = _COUNT_HEAD.unpack_from(data, at)
-        if kind != _TEXT:
+        if data[at] != _TEXT:
             raise Malformed("a dictionary in it has a key that is no text")
-        key = _slice(data, at + 5, length).decode()
-        found[key], at = _get(data, at + 5 + length, depth, kept, parts)
-    return found, at
-
-
-def _slice(data: Any, at: int, count: int) -> Any:
-    if at + count > len(data):
-        raise Malformed("it ends too early")
-    return data[at : at + count]
+        key, at = _get(data, at, depth + 1, kept, parts)
+        named[key], at = _get(data, at, depth + 1, kept, parts)
+    return named, at
 
 
 def _get_array(data: Any, at: int) -> tuple[np.ndarray, int]:
@@ -258,16 +252,12 @@ def _get_array(data: Any, at: int) -> tuple[np.ndarray, int]:
     if end > len(data):
         raise Malformed("it ends too early")
     if count == 0:
-        return _empty(shape, _DTYPES[code]), end
+        if math.prod(filter(None, shape)) > _LARGEST_EMPTY:
+            raise Malformed("an array without numbers in it is too large")
+        return np.zeros(shape, _DTYPES[code]), end
     flat = np.frombuffer(data, np.uint8 if code == _BOOL else _DTYPES[code], count, begin)
     if code == _BOOL:
         if flat.max() > 1:
             raise Malformed("a truth value in it is none")
         flat = flat.view(bool)
     return (flat if dimensions == 1 else flat.reshape(shape)), end
-
-
-def _empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    if math.prod(filter(None, shape)) > _LARGEST_EMPTY:
-        raise Malformed("an array without numbers in it is too large")
-    return np.zeros(shape, dtype)

@@ -57,11 +57,19 @@ class Confinement:
 
     def enter(self) -> None:
         """Confine the fork server and prepare what its workers put on. Call it once, after all imports."""
-        self._prepare("rlimits", self._note_address_space)
-        self._prepare("seccomp", self._compile_filters)  # imports, so it goes before Landlock
-        self._prepare("capabilities", drop_capabilities)
-        self._prepare("no_new_privs", lambda: _prctl(_PR_SET_NO_NEW_PRIVS, 1))
-        self._prepare("landlock", self._enter_landlock)
+        steps: dict[str, Callable[[], object]] = {
+            "rlimits": self._note_address_space,
+            "seccomp": self._compile_filters,  # imports, so it goes before Landlock
+            "capabilities": drop_capabilities,
+            "no_new_privs": lambda: _prctl(_PR_SET_NO_NEW_PRIVS, 1),
+            "landlock": self._enter_landlock,
+        }
+        for layer, put_on in steps.items():
+            try:
+                if layer in self._wanted:
+                    put_on()
+            except (OSError, ImportError) as error:
+                self.missing[layer] = str(error) or type(error).__name__
 
     def confine_worker(self, memory_mb: int, cpu_s: int) -> None:
         """Confine the calling worker for good. Raises if a prepared layer cannot be put on.
@@ -70,8 +78,14 @@ class Confinement:
         """
         if self._address_space:
             _set_limits(self._address_space + memory_mb * 2**20, cpu_s)
-        if self._in_landlock:
-            _enter_own_domain()
+        if (
+            self._in_landlock
+        ):  # a domain per worker: its signals reach neither the fork server nor other workers
+            from landlockpy import AccessFS, Ruleset, Scope
+
+            scope = Scope.SIGNAL | Scope.ABSTRACT_UNIX_SOCKET
+            with Ruleset(handled_fs=AccessFS.EXECUTE, scoped=scope) as rules:
+                rules.restrict()
         if self._filters:
             self._filters[0].load()
 
@@ -79,14 +93,6 @@ class Confinement:
         """From here on the calling worker can open and look up no file. Call it before the program runs."""
         if self._filters:
             self._filters[1].load()
-
-    def _prepare(self, layer: str, put_on: Callable[[], None]) -> None:
-        if layer not in self._wanted:
-            return
-        try:
-            put_on()
-        except (OSError, ImportError) as error:
-            self.missing[layer] = str(error) or type(error).__name__
 
     def _note_address_space(self) -> None:
         """The memory budget counts from here. Read now: /proc is out of sight later."""
@@ -163,15 +169,6 @@ def _prctl(option: int, value: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(option, *map(ctypes.c_ulong, (value, 0, 0, 0))) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-
-
-def _enter_own_domain() -> None:
-    """A domain per worker, so that its signals reach neither the fork server nor other workers."""
-    from landlockpy import AccessFS, Ruleset, Scope
-
-    scope = Scope.SIGNAL | Scope.ABSTRACT_UNIX_SOCKET
-    with Ruleset(handled_fs=AccessFS.EXECUTE, scoped=scope) as rules:
-        rules.restrict()
 
 
 def _set_limits(address_space: int, cpu_s: int) -> None:

@@ -42,59 +42,45 @@ def _frame(kind: str, text: str) -> bytes:
 
 
 def _kind(error: BaseException) -> str:
+    """What a failure counts as. Libraries wrap a refusal of the kernel's in errors of their own."""
     if isinstance(error, InvalidProgram):
         return "invalid"
-    chain: list[BaseException] = []  # libraries wrap a refusal in errors of their own
+    kind, left = "error", _LONGEST_CHAIN
     link: BaseException | None = error
-    while link is not None and len(chain) < _LONGEST_CHAIN:
-        chain.append(link)
-        link = link.__cause__ or link.__context__
-    if any(map(_is_refusal, chain)):
-        return "violation"
-    return "memory" if any(map(_is_out_of_memory, chain)) else "error"
-
-
-def _is_refusal(error: BaseException) -> bool:
-    """The kernel refused: seccomp and Landlock say EPERM or EACCES, the process limit BlockingIOError."""
-    if isinstance(error, PermissionError | BlockingIOError):
-        return True
-    if isinstance(error, OSError) and error.errno in (errno.EPERM, errno.EACCES):
-        return True  # `signal.setitimer` raises an OSError of its own kind
-    return isinstance(error, RuntimeError) and _NO_MORE_THREADS in str(error)
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, MemoryError):
-        return True
-    return isinstance(error, RuntimeError | OSError) and any(t in str(error).lower() for t in _OUT_OF_MEMORY)
+    while link is not None and left:
+        # seccomp and Landlock say EPERM or EACCES (`signal.setitimer` by an OSError of its own kind), the limit on
+        # processes BlockingIOError.
+        denied = isinstance(link, OSError) and link.errno in (errno.EPERM, errno.EACCES)
+        if denied or isinstance(link, PermissionError | BlockingIOError):
+            return "violation"
+        text = str(link).lower() if isinstance(link, RuntimeError | OSError) else ""
+        if isinstance(link, RuntimeError) and _NO_MORE_THREADS in text:
+            return "violation"
+        if isinstance(link, MemoryError) or any(said in text for said in _OUT_OF_MEMORY):
+            kind = "memory"
+        link, left = link.__cause__ or link.__context__, left - 1
+    return kind
 
 
 def _describe(error: BaseException, source: str) -> str:
-    """What a reader of the feedback needs: the line of the program, then the exception."""
+    """What a reader of the feedback needs: the line of the program, then the exception and what to do about it."""
     if isinstance(error, InvalidProgram):
         return str(error)
     if isinstance(error, SystemExit):
         return f"the program called sys.exit({error.code!r})"
     lines = io.StringIO(source, newline=None).readlines()  # as Python counts them: a form feed ends none
     linecache.cache[PROGRAM_FILE] = (len(source), None, lines, PROGRAM_FILE)
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == PROGRAM_FILE]
+    trace = traceback.extract_tb(error.__traceback__)
+    frames = [f for f in trace if f.filename == PROGRAM_FILE]
     where = f"line {frames[-1].lineno}, in {frames[-1].name}: {frames[-1].line}\n" if frames else ""
-    return f"{where}{_type_name(type(error))}: {error}".removesuffix(": ") + _advice(error)
-
-
-def _advice(error: BaseException) -> str:
-    """What to do about a module that is there, but that a library looked for only while the program ran."""
-    name = str(error.name) if isinstance(error, ModuleNotFoundError) else ""
-    root = name.partition(".")[0]
-    if root not in PACKAGES and root not in sys.stdlib_module_names:
-        return ""
-    if traceback.extract_tb(error.__traceback__)[-1].filename == PROGRAM_FILE:
-        return ""  # its own import statement was met before it ran: there is no such module
-    return f". Put `import {name}` into the program: modules are loaded before it runs"
-
-
-def _type_name(kind: type[BaseException]) -> str:
-    """As tracebacks name it, e.g. `ValueError` or `numpy.linalg.LinAlgError`."""
-    if kind.__module__ in ("builtins", "__main__", PROGRAM_NAME):
-        return kind.__qualname__
-    return f"{kind.__module__}.{kind.__qualname__}"
+    kind = type(error)
+    own = kind.__module__ in ("builtins", "__main__", PROGRAM_NAME)
+    name = kind.__qualname__ if own else f"{kind.__module__}.{kind.__qualname__}"
+    said = f"{where}{name}: {error}".removesuffix(": ")
+    # A module that is there, but that a library looked for only while the program ran. What the program's own import
+    # statement names was met before: there is no such module.
+    missing = str(error.name) if isinstance(error, ModuleNotFoundError) else ""
+    known = missing.partition(".")[0] in {*PACKAGES, *sys.stdlib_module_names}
+    if known and trace[-1].filename != PROGRAM_FILE:
+        said += f". Put `import {missing}` into the program: modules are loaded before it runs"
+    return said

@@ -162,7 +162,8 @@ def main(control_fd: int, stub_packages: Callable[[str, Path], None]) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     control = _only_descriptor(control_fd)
     with contextlib.suppress(ConnectionError):  # the trusted side was killed, and nobody is left to be told
-        config = _receive_json(control)
+        (length,) = wire.LENGTH.unpack(_receive(control, wire.LENGTH.size))
+        config = json.loads(_receive(control, length))
         try:
             stub_packages(config["driver"], Path(config["driver_file"]))
             server, greeting = _prepare(control, config)
@@ -233,12 +234,6 @@ def _require_one_thread(imported: str) -> None:
             f"{imported} started threads while it was imported, and programs would run without them: it can be neither"
             " the driver nor among the `imports` of a task"
         )
-
-
-def _receive_json(control: socket.socket) -> dict[str, Any]:
-    (length,) = wire.LENGTH.unpack(_receive(control, wire.LENGTH.size))
-    received: dict[str, Any] = json.loads(_receive(control, length))
-    return received
 
 
 def _receive(control: socket.socket, n: int) -> bytes:

@@ -199,35 +199,33 @@ class OnlineBinPacking(ProgramTask, id="ATLAS-BinPacking-v0"):
     def score_all(self, calls: Calls, instances: Sequence[np.ndarray]) -> Sequence[Judgement]:
         """All sequences in lockstep: one exchange for each arrival."""
         runs = [calls.start() for _ in instances]
-        packings = [_Packing(self.capacity, self.items) for _ in instances]
+        # Left in each bin, in the order of opening; those never opened lie behind.
+        rooms = np.full((len(instances), self.items + 1), float(self.capacity))
+        used = [0] * len(instances)
         for arrivals in zip(*(sizes.tolist() for sizes in instances), strict=True):
-            places = [packing.places(item) for packing, item in zip(packings, arrivals, strict=True)]
-            questions = [
-                (run, (item, packing.room[fitting]))
-                for run, item, packing, fitting in zip(runs, arrivals, packings, places, strict=True)
-            ]
-            answers = calls.ask_all(questions, all_visible=True)  # sequences tell nothing of each other
-            for packing, item, fitting, answer in zip(packings, arrivals, places, answers, strict=True):
-                packing.put(item, int(fitting[answer.ranking(len(fitting)).argmax()]))
-        return [self._judgement(sizes, p) for sizes, p in zip(instances, packings, strict=True)]
+            fitting = [(rooms[k, : used[k] + 1] >= item).nonzero()[0] for k, item in enumerate(arrivals)]
+            questions = [(runs[k], (item, rooms[k, fitting[k]])) for k, item in enumerate(arrivals)]
+            # Sequences tell nothing of each other.
+            for k, answer in enumerate(calls.ask_all(questions, all_visible=True)):
+                place = int(fitting[k][answer.ranking(len(fitting[k])).argmax()])
+                rooms[k, place] -= arrivals[k]
+                used[k] = max(used[k], place + 1)
+        return [self._judgement(sizes, rooms[k, : used[k]]) for k, sizes in enumerate(instances)]
 
-    def _judgement(self, sizes: np.ndarray, packing: "_Packing") -> Judgement:
+    def _judgement(self, sizes: np.ndarray, room: np.ndarray) -> Judgement:
         bound = l1_bound(sizes, self.capacity)
-        room = packing.room[: packing.used]
         low, middle, high = np.quantile(room, (0.25, 0.5, 0.75))
         diagnosis = (
-            f"{packing.used} bins where {bound} would hold the total size. Room left in a bin at the end: "
+            f"{len(room)} bins where {bound} would hold the total size. Room left in a bin at the end: "
             f"quartiles {low:g}, {middle:g} and {high:g} of {self.capacity}; {np.mean(room == 0):.0%} are full."
         )
-        metrics = {"bins": float(packing.used), "mean_gap": float(room.mean())}
-        return Judgement(1.0 - packing.used / bound, metrics, diagnosis, {"room": room})
+        metrics = {"bins": float(len(room)), "mean_gap": float(room.mean())}
+        return Judgement(1.0 - len(room) / bound, metrics, diagnosis, {"room": room})
 
     def describe(self) -> str:
-        """The task in words; the law of the sizes stays for the program to find out."""
         return _WORDS.format(capacity=self.capacity, items=self.items, count=self.count)
 
     def observe(self, rng: np.random.Generator) -> Sequence[str]:
-        """What sizes arrive, from a sequence of the same law."""
         sizes = self._sizes(rng)
         quantiles = ", ".join(f"{q:g}" for q in np.quantile(sizes, (0.05, 0.25, 0.5, 0.75, 0.95)))
         return (
@@ -236,7 +234,6 @@ class OnlineBinPacking(ProgramTask, id="ATLAS-BinPacking-v0"):
         )
 
     def draw(self, axes: Any, traces: Mapping[str, np.ndarray]) -> None:
-        """How much room the bins of the worst sequence were left with."""
         axes.hist(traces["room"], bins=min(50, self.capacity), range=(0, self.capacity))
         axes.set(xlabel="room left in a bin", ylabel="bins")
 
@@ -256,20 +253,3 @@ that are opened too early."""
 def l1_bound(sizes: np.ndarray, capacity: int) -> int:
     """⌈Σ sizes / capacity⌉, which no packing of these whole numbers goes below (Martello and Toth 1990)."""
     return int(-(-int(sizes.sum()) // capacity))
-
-
-class _Packing:
-    """The bins of one sequence."""
-
-    def __init__(self, capacity: int, items: int) -> None:
-        self.room = np.full(items + 1, float(capacity))
-        """Left in each bin, in the order of opening; those never opened lie behind."""
-        self.used = 0
-
-    def places(self, item: float) -> np.ndarray:
-        """The bins that an item fits into, the first new one last."""
-        return (self.room[: self.used + 1] >= item).nonzero()[0]
-
-    def put(self, item: float, place: int) -> None:
-        self.room[place] -= item
-        self.used = max(self.used, place + 1)

@@ -5,7 +5,7 @@ however small, would be a gift that adds up over all pairs, and that programs le
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -151,7 +151,6 @@ class CirclePacking(ProgramTask, id="ATLAS-CirclePacking-v0"):
             raise ValueError("n must be 1 to 10,000, and best_known positive and finite")
 
     def instances(self, rng: np.random.Generator) -> Iterable[int]:
-        """The one problem."""
         return [self.n]
 
     def score(self, program: Program, instance: int) -> Judgement:
@@ -167,11 +166,9 @@ class CirclePacking(ProgramTask, id="ATLAS-CirclePacking-v0"):
         )
 
     def describe(self) -> str:
-        """The task in words."""
         return _WORDS.format(n=self.n, best=self.best_known)
 
     def draw(self, axes: Any, traces: Mapping[str, np.ndarray]) -> None:
-        """The circles in their square."""
         from matplotlib.patches import Circle
 
         for x, y, r in traces["circles"]:
@@ -211,23 +208,17 @@ def infeasibility(circles: np.ndarray) -> str:
         beyond = max(r - x, r - y, x + r - 1, y + r - 1)
         if beyond > 0:
             return f"circle {k} beyond the square's edge by {float(min(beyond, _FARTHEST)):.2g}"
-    for k, other in _close_pairs(circles):
+    # Pairs that may overlap: the others are farther apart than floats can err, measured by their radii, so that few
+    # pairs of circles that do not overlap are looked at exactly, however small they are.
+    x, y, r = circles.T
+    sums = r[:, None] + r
+    close = (np.hypot(x[:, None] - x, y[:, None] - y) - sums <= _ROUNDING * sums) & (sums > 0)
+    for k, other in np.argwhere(np.triu(close, 1)).tolist():
         (x, y, r), (u, v, s) = exact[k], exact[other]
         if (x - u) ** 2 + (y - v) ** 2 < (r + s) ** 2:
             overlap = float(r + s) - math.hypot(float(x - u), float(y - v))
             return f"circles {k} and {other} overlapping by {f'{overlap:.2g}' if overlap > 0 else 'less than 1e-16'}"
     return ""
-
-
-def _close_pairs(circles: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Pairs of circles that may overlap, in order: the others are farther apart than floats can err.
-
-    Measured by their radii, so that few pairs of circles that do not overlap are among them, however small they are.
-    """
-    x, y, r = circles.T
-    sums = r[:, None] + r
-    close = (np.hypot(x[:, None] - x, y[:, None] - y) - sums <= _ROUNDING * sums) & (sums > 0)
-    return ((int(k), int(other)) for k, other in np.argwhere(np.triu(close, 1)))
 
 
 def _account(circles: np.ndarray) -> str:

@@ -2,9 +2,8 @@
 
 import ast
 import inspect
-import re
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, fields
+from dataclasses import Field, FrozenInstanceError, dataclass, fields
 from enum import Enum
 from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_origin
@@ -18,15 +17,13 @@ _OF_ENVIRONMENTS = {
     *("max_episode_steps", "disable_env_checker", "vectorization_mode", "vector_kwargs", "wrappers"),
 }
 """Keywords that `gym.make` and the environments take themselves: a constant of such a name could never be given."""
-_SEVERAL = re.compile(r"\||\b(Optional|Union)\[")
-"""In an annotation with several types."""
 _KINDS: dict[str, tuple[Any, str]] = {
     "bool": (bool, "True or False"),
     "int": (Integral, "a whole number (int)"),
     "float": (Real, "a number"),
     "str": (str, "a text"),
 }
-"""Accepted type and its name in messages, by annotation, or else by the default's type."""
+"""Accepted type and its name in messages, by annotation; others are not checked."""
 
 
 def make_constants(cls: Any) -> None:
@@ -40,9 +37,7 @@ def make_constants(cls: Any) -> None:
     if "limits" in vars(cls):
         cls.limits = limits_from(cls.limits, super(cls, cls).limits)
     try:
-        own = dict(
-            inspect.get_annotations(cls, eval_str=True)
-        )  # `from __future__ import annotations` left texts
+        own = dict(inspect.get_annotations(cls, eval_str=True))  # which may be texts
     except (NameError, AttributeError, SyntaxError, TypeError):  # of what is there for type checkers only
         own = dict(inspect.get_annotations(cls))
     if taken := (_OF_ENVIRONMENTS | _OF_A_TASK) & own.keys():
@@ -74,8 +69,7 @@ def values_of(cls: Any, preset: Mapping[str, Any], given: Mapping[str, Any]) -> 
 
     Raises:
         TypeError: If there is no such constant.
-        ValueError: If one is of another type than its default, of one that can be changed, or none of those that its
-            Enum or Literal names.
+        ValueError: If one is of another type than annotated, or of one that can be changed.
     """
     known = {f.name: f for f in fields(cls) if f.name not in _OF_A_TASK}
     values = {**preset, **given}
@@ -88,30 +82,21 @@ def values_of(cls: Any, preset: Mapping[str, Any], given: Mapping[str, Any]) -> 
 
 
 def _value(constant: "Field[Any]", value: Any) -> Any:
-    """A value as the constant takes it: lists as tuples, names and values of an Enum as its members."""
+    """A value as the constant takes it: lists as tuples, an Enum's values as its members."""
     if isinstance(value, list | tuple):
         value = _as_tuple(value)
     if not isinstance(value, Hashable):
         raise ValueError(
             f"{constant.name} is a {type(value).__name__}; it must be a number, a text or a list of these"
         )
-    several = _SEVERAL.search(str(constant.type)) is not None
-    kind = constant.type if isinstance(constant.type, str) else getattr(constant.type, "__name__", "")
-    default = constant.default
-    few: dict[Any, tuple[Any, ...]] = {}
-    if isinstance(default, Enum) and kind not in _KINDS:
-        few = {member: (member, member.value, member.name) for member in type(default)}
-    elif get_origin(constant.type) is Literal:
-        few = {choice: (choice,) for choice in get_args(constant.type)}
-    for member, names in few.items():
-        if value in names:
-            return member
-    if several or default is MISSING or value is default:
-        return value
-    if few:
-        known = ", ".join(repr(getattr(member, "value", member)) for member in few)
+    if isinstance(constant.default, Enum) and isinstance(value, str | int | float):
+        return type(constant.default)(value)
+    choices = get_args(constant.type) if get_origin(constant.type) is Literal else (value,)
+    if value not in choices:
+        known = ", ".join(map(repr, choices))
         raise ValueError(f"{constant.name} is {value!r}; it must be one of {known}")
-    takes, called = _KINDS.get(kind) or _KINDS.get(type(default).__name__) or (type(value), "")
+    kind = constant.type if isinstance(constant.type, str) else getattr(constant.type, "__name__", "")
+    takes, called = _KINDS.get(kind, (object, ""))
     if not isinstance(value, takes) or (type(value) is bool and called and takes is not bool):
         raise ValueError(f"{constant.name} is {value!r}; it must be {called}")
     return value

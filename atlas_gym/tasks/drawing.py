@@ -11,12 +11,6 @@ from atlas_gym.text import clean
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
-def blocks(shares: np.ndarray) -> str:
-    """A row of block characters, one per value in [0, 1]; values outside are clipped."""
-    levels = np.clip(np.ceil(shares * (len(_BLOCKS) - 1)), 0, len(_BLOCKS) - 1)
-    return "".join(_BLOCKS[int(level)] for level in levels)
-
-
 def as_text(title: str, evaluation: Evaluation | None, floor: float) -> str:
     """An evaluation as text, its instances as blocks between `floor` and perfect; None before the first."""
     if evaluation is None:
@@ -24,12 +18,12 @@ def as_text(title: str, evaluation: Evaluation | None, floor: float) -> str:
     if not evaluation.ok:
         return f"{title}: {evaluation.status}\n{evaluation.detail}\n"
     shares = 1.0 - evaluation.traces["scores"] / floor
-    return f"{title}: ok, score {evaluation.score:.4f}\ninstances |{blocks(shares)}| of perfect\n"
+    levels = np.clip(np.ceil(shares * (len(_BLOCKS) - 1)), 0, len(_BLOCKS) - 1)
+    row = "".join(_BLOCKS[int(level)] for level in levels)
+    return f"{title}: ok, score {evaluation.score:.4f}\ninstances |{row}| of perfect\n"
 
 
-def as_image(
-    title: str, evaluation: Evaluation | None, panels: tuple[int, int], draw: Callable[..., None]
-) -> np.ndarray:
+def as_image(title: str, evaluation: Evaluation | None, draw: Callable[..., None]) -> np.ndarray:
     """An evaluation as an image, uint8 (480, 640, 3), as `ProgramTask.draw` draws it; None before the first.
 
     Raises DependencyNotInstalled if matplotlib is missing.
@@ -46,12 +40,12 @@ def as_image(
     with style.context("default"):
         drawing = Figure(figsize=(6.4, 4.8), dpi=100, layout="constrained")
         drawing.suptitle(clean(title, 200), parse_math=False)
-        axes = list(drawing.subplots(*panels, squeeze=False).flat)
+        axes = drawing.subplots()
         canvas = FigureCanvasAgg(drawing)
         if evaluation is not None and evaluation.ok:
-            axes[0].set_title(f"score {evaluation.score:.4f}", fontsize=9)
-            draw(axes[0] if len(axes) == 1 else axes, evaluation.traces)
+            axes.set_title(f"score {evaluation.score:.4f}", fontsize=9)
+            draw(axes, evaluation.traces)
         elif evaluation is not None:
-            axes[0].set_title(f"status: {evaluation.status}", fontsize=9)
+            axes.set_title(f"status: {evaluation.status}", fontsize=9)
         canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()

@@ -43,7 +43,16 @@ def read_programs(cls: Any) -> None:
     if "named" not in given:
         raise ValueError(f"start has {', '.join(given) or 'nothing'}; call the usual one `named`")
     starts = {n: _expert(p, "start" if n == "named" else n, cls.function) for n, p in given.items()}
-    cls.function, cls.signature = _entry(starts["named"].program, cls.function)
+    try:
+        tree = ast.parse(starts["named"].program)
+    except SyntaxError as error:
+        raise ValueError(f"the start does not parse: line {error.lineno}: {error.msg}") from None
+    defined = [n for n in tree.body if isinstance(n, ast.FunctionDef) and cls.function in ("", n.name)]
+    if not defined:
+        raise ValueError(f"the start does not define {cls.function or 'a function'}")
+    entry = defined[-1]
+    returns = f" -> {ast.unparse(entry.returns)}" if entry.returns else ""
+    cls.function, cls.signature = entry.name, f"def {entry.name}({ast.unparse(entry.args)}){returns}:"
     cls.starts = {name: start.program for name, start in starts.items()}
     if isinstance(cls.experts, str) or not isinstance(cls.experts, Iterable):
         raise ValueError(f"experts is {cls.experts!r}; give a tuple of functions, or a mapping by name")
@@ -111,20 +120,6 @@ def opened(name: str, program: str, *parameters: Parameter) -> Template:
         if count != 1:
             raise ValueError(f"{name} has {count} lines `{parameter.name} = number`; it needs one")
     return Template(name, text, parameters)
-
-
-def _entry(program: str, function: str) -> tuple[str, str]:
-    """Name and first line of the function that a program is called by: this one, or the last one it defines."""
-    try:
-        tree = ast.parse(program)
-    except SyntaxError as error:
-        raise ValueError(f"the start does not parse: line {error.lineno}: {error.msg}") from None
-    defined = [n for n in tree.body if isinstance(n, ast.FunctionDef) and function in ("", n.name)]
-    if not defined:
-        raise ValueError(f"the start does not define {function or 'a function'}")
-    entry = defined[-1]
-    returns = f" -> {ast.unparse(entry.returns)}" if entry.returns else ""
-    return entry.name, f"def {entry.name}({ast.unparse(entry.args)}){returns}:"
 
 
 def _text_of(program: Callable[..., Any], function: str) -> str:

@@ -128,7 +128,6 @@ def _utf8(text: str) -> str:
 
 
 def main(socket_fd: int, parent: int) -> None:
-    """Run one evaluator to its end."""
     die_with_parent()
     if os.getppid() != parent:
         return

@@ -100,8 +100,6 @@ class ProgramTask:
     """What whoever edits programs may take for granted, some of `TRAITS`."""
     hints: ClassVar[tuple[str, ...]] = ()
     """What usually limits a program, a line each, for whoever is asked to improve one."""
-    panels: ClassVar[tuple[int, int]] = (1, 1)
-    """Rows and columns of a picture's axes."""
     torch: ClassVar[bool] = False
     """Whether programs are given torch."""
     imports: ClassVar[tuple[str, ...]] = ()
@@ -197,7 +195,7 @@ class ProgramTask:
         return _ASIDE.sub("", "".join(told)).strip() if told else words
 
     def draw(self, axes: Any, traces: Mapping[str, np.ndarray]) -> None:
-        """Draw an evaluation's traces on matplotlib's axes, of several `panels` a list; by default the scores."""
+        """Draw an evaluation's traces on matplotlib's axes; by default the scores."""
         axes.bar(np.arange(len(traces["scores"])), traces["scores"])
         axes.set(xlabel="instance", ylabel="score")
 
@@ -207,7 +205,6 @@ class ProgramTask:
 
     @property
     def metric_names(self) -> tuple[str, ...]:
-        """Names in every evaluation's `metrics`."""
         return ("normalized_score", *self.metrics)
 
     @property
@@ -234,7 +231,6 @@ class ProgramTask:
         return replace(self, seed=int(seed), split=split)
 
     def prepare(self) -> None:
-        """Draw what is hidden, before any program's clock runs."""
         drawn(self)
 
     def smoke(self) -> Task:
@@ -268,19 +264,17 @@ class ProgramTask:
             raise TypeError(f"{lack}; give data, and make the rest of it in score") from error
 
     def observations(self) -> tuple[str, ...]:
-        """What `observe` says of this seed's task."""
         observed = self.observe(self._stream("observations"))
         if isinstance(observed, str):
             raise TypeError(f"{type(self).__name__}.observe returned a text; return several, a fact each")
         return tuple(observed)
 
     def text(self, evaluation: Evaluation | None) -> str:
-        """Draw an evaluation as text; None before the first."""
         return as_text(self.env_id, evaluation, self.floor)
 
     def image(self, evaluation: Evaluation | None) -> np.ndarray:
         """Draw an evaluation as an image, uint8 (height, width, 3); None before the first."""
-        return as_image(self.env_id, evaluation, self.panels, self.draw)
+        return as_image(self.env_id, evaluation, self.draw)
 
     def _stream(self, purpose: str) -> np.random.Generator:
         # Not by its module, which is another when a file is imported by its path.

@@ -1,8 +1,7 @@
 """Where tasks are found: by id, as `module:Class`, as `./file.py:Class`, as `module:Id-v0`, or in a folder.
 
-A task is registered by its class statement, and known to Gymnasium from then on. Those of this package and of
-other distributions (entry points of the group `atlas_gym.tasks`, named as the ids) are imported at first use, so
-that `import atlas_gym` loads none of them.
+A task is registered by its class statement, and known to Gymnasium from then on. Those of this package are imported at
+first use, so that `import atlas_gym` loads none of them.
 
 A reference can name code to import. Where references come from data that others wrote, look them up with
 `importing=False`.
@@ -12,8 +11,6 @@ import hashlib
 import importlib
 import importlib.util
 import sys
-from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -28,8 +25,6 @@ from atlas_gym.program_text import program_key
 if TYPE_CHECKING:
     from atlas_gym.tasks.program_task import ProgramTask
 
-ENTRY_POINTS = "atlas_gym.tasks"
-"""Group of entry points under which other distributions name their tasks."""
 BUILT_IN = {
     "ATLAS-Bandit-v0": "atlas_gym.tasks.bandit.task:BanditTask",
     "ATLAS-Burgers-v0": "atlas_gym.tasks.burgers.task:BurgersTask",
@@ -122,8 +117,8 @@ def make_known(task_id: str, reference: str = "") -> None:
 
 
 def registered_ids() -> list[str]:
-    """The ids of this package's tasks, of those that class statements have registered, and of entry points."""
-    return list(dict.fromkeys([*BUILT_IN, *_by_id, *_offered()]))
+    """The ids of this package's tasks, and of those that class statements have registered."""
+    return list(dict.fromkeys([*BUILT_IN, *_by_id]))
 
 
 def find_task(reference: str, *, importing: bool = True) -> "type[ProgramTask]":
@@ -132,8 +127,8 @@ def find_task(reference: str, *, importing: bool = True) -> "type[ProgramTask]":
     Args:
         reference: A registered id, `module:Class`, `module:Id-v0`, `./file.py:Class`, `./file.py:Id-v0`, or
             `./file.py` for the only task of a file; or `./folder`, one in OpenEvolve's form.
-        importing: Whether to import what the reference names. Without, as for references from data, there are the ids
-            of installed packages and what this process has imported already.
+        importing: Whether to import what the reference names. Without, as for references from data, there are this
+            package's ids and what this process has imported already.
 
     Raises ValueError if there is no such task, ImportError if its module or file cannot be imported.
     """
@@ -141,8 +136,6 @@ def find_task(reference: str, *, importing: bool = True) -> "type[ProgramTask]":
         return _by_id[reference]
     if reference in BUILT_IN:
         return find_task(BUILT_IN[reference])
-    if reference in _offered():
-        return find_task(f"{_offered()[reference].module}:{_offered()[reference].attr}")
     if (Path(reference) / "evaluator.py").is_file():
         return importlib.import_module(_FOLDERS).folder_task(Path(reference), importing=importing)
     place, colon, name = (reference, ":", "") if reference.endswith(".py") else reference.rpartition(":")
@@ -258,11 +251,6 @@ def _imported(place: str) -> ModuleType | None:
         return sys.modules.get(place)
     path = Path(place).resolve()
     return next((module for module in list(sys.modules.values()) if _file_of(module) == path), None)
-
-
-@cache
-def _offered() -> dict[str, Any]:
-    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
 
 
 def _origin(kind: type) -> tuple[Any, str]:

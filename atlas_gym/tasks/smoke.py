@@ -24,7 +24,6 @@ SECONDS = 2.0
 
 
 def passes(evaluation: Evaluation) -> bool:
-    """Whether a smoke run found nothing against the program."""
     return evaluation.status in (Status.OK, Status.TIMEOUT)
 
 

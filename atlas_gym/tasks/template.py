@@ -84,7 +84,6 @@ class Template:
 
     @property
     def size(self) -> int:
-        """How many numbers are open."""
         return len(self.parameters)
 
     def values(self, coordinates: Sequence[float] | np.ndarray) -> dict[str, float | int]:
@@ -94,7 +93,6 @@ class Template:
         return {p.name: p.value(float(c)) for p, c in zip(self.parameters, coordinates, strict=True)}
 
     def program(self, coordinates: Sequence[float] | np.ndarray) -> str:
-        """The program at coordinates in [-1, 1]."""
         return self.fill(**self.values(coordinates))
 
     def fill(self, **values: float) -> str:

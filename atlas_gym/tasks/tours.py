@@ -89,14 +89,12 @@ class TourSearch:
         self.set(list(tour))
 
     def set(self, tour: list[int]) -> None:
-        """Go on from this tour."""
         self.tour = tour
         self._at = [0] * len(tour)
         for position, city in enumerate(tour):
             self._at[city] = position
 
     def length(self) -> float:
-        """Of the tour, in distances."""
         distances = self.distances
         return math.fsum(distances[a][b] for a, b in itertools.pairwise([*self.tour, self.tour[0]]))
 
@@ -344,11 +342,9 @@ class TravellingSalesman(ProgramTask, id="ATLAS-TSP-v0"):
         return [self._judgement(cities, tour) for cities, tour in zip(instances, tours, strict=True)]
 
     def describe(self) -> str:
-        """The task in words."""
         return _NEXT_CITY.format(cities=self.cities, count=self.count)
 
     def draw(self, axes: Any, traces: Mapping[str, np.ndarray]) -> None:
-        """The tour with the lowest score."""
         order = [*traces["tour"], traces["tour"][0]]
         axes.plot(*traces["points"][order].T, "o-", markersize=3)
         axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")

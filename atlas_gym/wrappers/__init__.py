@@ -1,11 +1,9 @@
-"""Wrappers for learners whose actions are numbers.
+"""Wrappers for learners whose actions are numbers: `TemplateAction` writes programs through a template.
 
-The environments take program text. `TemplateAction` writes it out of a vector (or of one whole number)
-through a template with named parameters, `ProgramChoice` picks one of a list of programs; both observe
-numbers, so that any learner for Box and Discrete spaces runs on the environments unchanged.
+They observe numbers as well, so that any learner for Box spaces runs on the environments unchanged.
 """
 
 from atlas_gym.tasks.template import Parameter, Template
-from atlas_gym.wrappers.numeric import ProgramChoice, TemplateAction
+from atlas_gym.wrappers.numeric import TemplateAction
 
-__all__ = ["Parameter", "ProgramChoice", "Template", "TemplateAction"]
+__all__ = ["Parameter", "Template", "TemplateAction"]

@@ -26,11 +26,3 @@ def test_using_the_bandit_loads_no_torch():
         f"env.reset(seed=0); assert env.step('{program}')[4]['status'] == 'ok'; env.close()"
     )
     assert not modules_after(statement) & {"torch", "transformers", "matplotlib"}
-
-
-UPPER = ("atlas_gym.agents", "atlas_gym.trainers", "atlas_gym.experiments")
-
-
-def test_lower_layers_do_not_import_upper_ones():
-    loaded = modules_after("import atlas_gym.cli.main, atlas_gym.tasks.bandit.task")
-    assert not [name for name in loaded if name.startswith(UPPER)]

@@ -44,8 +44,3 @@ def test_improvement_intervals_cover_the_truth():
         interval = improvement_interval(scores, baseline)
         hits.append(interval.low <= 0.4 <= interval.high)
     assert np.mean(hits) == pytest.approx(0.95, abs=0.025)
-
-
-def test_unpaired_scores_are_refused():
-    with pytest.raises(ValueError, match="2 scores, but 1"):
-        improvement_interval([-1.0, -1.0], [-1.0])

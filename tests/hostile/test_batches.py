@@ -1,6 +1,6 @@
 """The catalogue in vector environments and on the Ray pool, from a process with 500 open files."""
 
-from dataclasses import asdict
+from dataclasses import fields
 from importlib.util import find_spec
 
 import gymnasium
@@ -8,27 +8,10 @@ import pytest
 
 from tests.hostile.arena import attacks_on, many_open_files
 from tests.hostile.batches import WIDTH, trouble
-from tests.hostile.seats import LIMITS, SEATS, registered_ids
+from tests.hostile.seats import SEATS, registered_ids
 
 EVERY = 12
 """The quick suite tries one attack of so many; the slow one tries all."""
-CONSTANTS = {
-    "ATLAS-Bandit-v0": {"horizon": 60, "replicas": 5},
-    "ATLAS-Burgers-v0": {
-        "steps": 5, "n_residual": 50, "n_initial": 10, "n_boundary": 10, "hidden_width": 8, "hidden_layers": 2,
-        "replicas": 2,
-    },
-    "ATLAS-BinPacking-v0": {"items": 60, "count": 3},
-    "ATLAS-TSP-v0": {"cities": 12, "count": 3},
-    "ATLAS-CirclePacking-v0": {},
-    "ATLAS-Dispatching-v0": {"jobs": 30, "count": 3},
-    "ATLAS-Construct-DistanceRatio-v0": {},
-}  # fmt: skip
-"""The seats' own."""
-
-
-def test_every_environment_has_constants():
-    assert sorted(CONSTANTS) == sorted(registered_ids())
 
 
 @pytest.mark.parametrize(
@@ -37,15 +20,16 @@ def test_every_environment_has_constants():
         ("ATLAS-Bandit-v0", EVERY),
         *(
             pytest.param(env_id, 1, marks=[pytest.mark.slow, pytest.mark.timeout(900)])
-            for env_id in CONSTANTS
+            for env_id in registered_ids()
         ),
     ],
 )
 def test_vector_environments(env_id, every):
     seat = SEATS[env_id]()
+    constants = {constant.name for constant in fields(seat.task)} - {"seed", "split"}
     with many_open_files():
         envs = gymnasium.make_vec(
-            env_id, num_envs=WIDTH, task_seed=3, limits=asdict(LIMITS), **CONSTANTS[env_id]
+            env_id, num_envs=WIDTH, task_seed=3, **{name: getattr(seat.task, name) for name in constants}
         )
         envs.reset(seed=0)
 
@@ -62,7 +46,7 @@ def test_vector_environments(env_id, every):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra `ray`")
-@pytest.mark.parametrize("env_id", CONSTANTS)
+@pytest.mark.parametrize("env_id", registered_ids())
 def test_ray_pool(env_id):
     from atlas_gym.evaluation.ray import RayEvaluatorPool
 

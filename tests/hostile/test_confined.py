@@ -57,21 +57,3 @@ def test_the_quick_suite_tries_every_kind_of_attack_in_every_environment():
     for seat in SEAT.values():
         assert {a.category for a in arena.sample_of(seat)} == {a.category for a in arena.catalogue_of(seat)}
     assert SAMPLE[arena.WHOLE] == {attack.name for attack in arena.catalogue_of(SEAT[arena.WHOLE])}
-
-
-def test_catalogue_has_every_kind_of_attack():
-    categories = {attack.category for _, attack in PAIRS}
-    assert len({attack.name for _, attack in PAIRS}) >= 60
-    assert categories == {
-        "hidden state and forged scores",
-        "evil answers and objects",
-        "forging the channel",
-        "lockstep replicas",
-        "processes and signals",
-        "memory and time",
-        "output and messages",
-        "files",
-        "marks for other programs",
-        "network",
-        "hostile losses",
-    }

@@ -43,8 +43,7 @@ class RunConfig:
     """Instances of the task, dealt to the islands in turn: each island searches on its own. Empty: all islands share
     one."""
     start: str = "named"
-    """Starting program: `named` (constants on lines of their own), `inlined` or `scratch`; on the bandit also `slots`
-    (neutral lines where a sample's age could enter)."""
+    """Starting program: `named` (constants on lines of their own), `inlined` or `scratch`."""
     method: str = "atlas"
     """What learns, and how: `atlas`, `evodpo`, `evotune`, `search`, `best-of-n`, without a model
     `supporter-alone` and `numbers-alone`, or ATLAS without one component, such as `atlas-no-gate` (all in

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from atlas_gym.tasks.bandit.driver import Policy, choose, seed_globals
-from atlas_gym.tasks.bandit.history import HistoryBook
+from atlas_gym.tasks.bandit.driver import HistoryBook, Policy, choose, seed_globals
 from atlas_gym.tasks.bandit.task import BanditTask
 
 

@@ -13,9 +13,6 @@ import numpy as np
 from atlas_gym.hidden_streams import hidden_stream
 from atlas_gym.tasks.bandit.params import BanditParams
 
-DISPLACEMENT_LAG = 50
-"""Steps over which pictures show the drift."""
-
 
 @dataclass(frozen=True)
 class Instances:
@@ -54,12 +51,6 @@ class Instances:
         arms = predicted.argmax(axis=-1)[..., None]
         informed = np.take_along_axis(self.regret[1:], arms, axis=-1)[..., 0]
         return np.concatenate([self.uniform_regret[:1], informed])
-
-    @cached_property
-    def displacement(self) -> np.ndarray:
-        """(T,), distance of θ from where it was DISPLACEMENT_LAG steps before, mean over replicas."""
-        before = np.maximum(np.arange(len(self.theta)) - DISPLACEMENT_LAG, 0)
-        return np.linalg.norm(self.theta - self.theta[before], axis=-1).mean(axis=-1)
 
 
 @lru_cache(maxsize=32)

@@ -50,11 +50,6 @@ class BanditParams:
         if not 0 < self.jump_length <= 2:
             raise ValueError(f"jump_length is {self.jump_length}; it must be in (0, 2]")
 
-    @property
-    def variation_per_step(self) -> float:
-        """V/T, the mean length of θ's movement in one step; 0 without drift."""
-        return 0.0 if self.drift == "none" else self.variation_budget / self.horizon
-
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "default": {},

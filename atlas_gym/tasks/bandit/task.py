@@ -11,23 +11,20 @@ from typing import Any, Self
 import numpy as np
 
 from atlas_gym.evaluation.channel import CandidateError, Channel
-from atlas_gym.evaluation.result import Evaluation, Judgement
+from atlas_gym.evaluation.result import Judgement
 from atlas_gym.tasks.bandit import experts
 from atlas_gym.tasks.bandit.driver import HEADER, LOADED
 from atlas_gym.tasks.bandit.instances import Instances, draw_instances
 from atlas_gym.tasks.bandit.params import PRESETS, BanditParams
 from atlas_gym.tasks.bandit.prompts import HINTS, description, observe
-from atlas_gym.tasks.bandit.rendering import diagnose, draw_curves, draw_text
 from atlas_gym.tasks.constants import values_of
 from atlas_gym.tasks.given_programs import opened, without_docstring
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.smoke import SECONDS
 from atlas_gym.tasks.template import Parameter, Template
 
-STARTS = {
-    "named": "sw_linucb", "inlined": "sw_linucb_inlined", "scratch": "from_scratch", "slots": "sw_linucb_slots"
-}  # fmt: skip
-"""Programs to start a search from: the paper's initial one three times, and one that plays without learning."""
+STARTS = {"named": "sw_linucb", "inlined": "sw_linucb_inlined", "scratch": "from_scratch"}
+"""Programs to start a search from: the paper's initial one twice, and one that plays without learning."""
 SMOKE_STEPS = 72
 """Steps of a smoke run: enough to fill the paper's window of 50."""
 SMOKE_SEED = 2**31 - 1
@@ -118,7 +115,7 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
     | `contexts`          | `"unit"`        | or `gaussian`: not normalised                                  |
     | `replicas`          | 5               | independent bandits per evaluation                             |
     | `limits`            | `Limits()`      | wall-clock and CPU time, memory, source and error length       |
-    | `start`             | `"named"`       | program shown first; or `inlined`, `scratch`, `slots`          |
+    | `start`             | `"named"`       | program shown first; or `inlined`, `scratch`                   |
 
     All tasks have the keywords of `atlas_gym.envs.program_env.ProgramEnv` as well.
     """
@@ -132,7 +129,6 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
     presets = PRESETS
     traits = frozenset({"drift", "memory", "regression", "choice"})
     hints = HINTS
-    panels = (2, 1)
     driver = "atlas_gym.tasks.bandit.driver"
 
     @classmethod
@@ -163,18 +159,17 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
     def observations(self) -> tuple[str, ...]:
         return observe(self, self.seed, self.split)
 
-    def text(self, evaluation: Evaluation | None) -> str:
-        return draw_text(evaluation) if evaluation and evaluation.ok else super().text(evaluation)
-
     def draw(self, axes: Any, traces: Mapping[str, np.ndarray]) -> None:
-        draw_curves(axes, traces)
+        """Cumulative regret between uniform play and full information."""
+        for name in ("uniform_regret", "regret", "informed_regret"):
+            axes.plot(traces[name], label=name.replace("_", " "))
+        axes.set(xlabel="step", ylabel="cumulative regret")
+        axes.legend()
 
     def drawn(self) -> Instances:
-        """The hidden state, drawn once per process."""
         return draw_instances(self, self.seed, self.split)
 
     def prepare(self) -> None:
-        """Draw the hidden state, before the program's clock starts."""
         self.drawn()
 
     def smoke(self) -> Self:
@@ -221,7 +216,29 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
             "regret": np.cumsum(regret.mean(axis=1)),
             "uniform_regret": np.cumsum(instances.uniform_regret.mean(axis=1)),
             "informed_regret": np.cumsum(instances.informed_regret.mean(axis=1)),
-            "displacement": instances.displacement,
-            "replica_scores": -regret.mean(axis=0),
+            "scores": -regret.mean(axis=0),
         }
-        return Judgement(score, metrics, diagnose(regret, instances, self), traces)
+        return Judgement(score, metrics, self._diagnosis(regret, uniform, informed), traces)
+
+    def _diagnosis(self, regret: np.ndarray, uniform: float, informed: float) -> str:
+        """When regret, (T, R), was lost, how often the best arm was played and how fast θ moves, in a few sentences."""
+        by_step = regret.mean(axis=1)
+        quarters = ", ".join(
+            f"{quarter.mean():.3f}" for quarter in np.array_split(by_step, min(4, len(by_step)))
+        )
+        speed = self.variation_budget / self.horizon
+        if self.drift == "none" or speed == 0:
+            drift = "The hidden parameter does not move."
+        elif self.drift == "jumps":
+            every = self.jump_length / speed
+            drift = f"The hidden parameter jumps by {self.jump_length:g}, on average every {every:.0f} steps."
+        else:
+            degrees = np.degrees(2.0 * np.arcsin(speed / 2.0))
+            drift = f"The hidden parameter moves by {speed:.3g} per step, {degrees:.0f} degrees of its unit sphere."
+        return (
+            f"Mean regret per step by quarter of the horizon: {quarters}; in its first twentieth "
+            f"{by_step[: max(1, len(by_step) // 20)].mean():.3f}. "
+            f"It played the best arm in {(regret == 0).mean():.0%} of the steps (chance: {1 / self.arms:.0%}). "
+            f"It lost {-regret.mean() / uniform:.0%} of the regret of random play; full information would lose "
+            f"{informed / uniform:.0%}. {drift}"
+        )

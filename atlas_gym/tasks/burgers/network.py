@@ -13,7 +13,6 @@ from atlas_gym.tasks.burgers.params import BurgersParams
 
 
 def layer_sizes(params: BurgersParams) -> list[tuple[int, int]]:
-    """(outputs, inputs) of each linear map."""
     width = params.hidden_width
     return [(width, 2), *[(width, width)] * (params.hidden_layers - 1), (1, width)]
 
@@ -69,12 +68,10 @@ class Points:
 
     @property
     def n_residual(self) -> int:
-        """Number of collocation points."""
         return len(self.x)
 
     @property
     def n_edge(self) -> int:
-        """Number of initial and boundary points."""
         return len(self.edge_x)
 
 

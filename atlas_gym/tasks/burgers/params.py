@@ -39,7 +39,6 @@ class Viscosity:
     """nu(1)."""
 
     def __call__(self, t: np.ndarray) -> np.ndarray:
-        """nu(t), elementwise."""
         if self.schedule == "geometric":
             return self.nu0 * np.exp(self._rate * t)
         if self.schedule == "linear":
@@ -47,7 +46,6 @@ class Viscosity:
         return np.full_like(t, self.nu1)
 
     def integral(self, start: float, end: float) -> float:
-        """The integral of nu over [start, end]."""
         if self.schedule == "geometric" and self._rate != 0:
             growth = math.exp(self._rate * start) * math.expm1(self._rate * (end - start))
             return self.nu0 * growth / self._rate
@@ -57,7 +55,6 @@ class Viscosity:
 
     @property
     def _rate(self) -> float:
-        """d log nu / dt of the geometric schedule."""
         return math.log(self.nu1 / self.nu0)
 
 
@@ -112,5 +109,4 @@ class BurgersParams:
 
     @property
     def viscosity(self) -> Viscosity:
-        """nu(t)."""
         return Viscosity(self.schedule, self.nu0, self.nu1)

@@ -40,7 +40,6 @@ _GOAL = {
 
 
 def description(params: BurgersParams) -> str:
-    """State the task with its constants."""
     return _TEMPLATE.format(
         p=params,
         drift=_DRIFT[params.schedule].format(p=params),

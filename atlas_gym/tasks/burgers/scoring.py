@@ -68,7 +68,7 @@ def judgement(outcomes: Sequence[Outcome], history: np.ndarray, exact: np.ndarra
         "u": fields[0].astype(np.float32),
         "reference": exact.astype(np.float32),
         "loss": history,
-        "replica_scores": -np.minimum(errors, WORST_METRIC),
+        "scores": -np.minimum(errors, WORST_METRIC),
     }
     score = -min(metrics[metric], WORST_METRIC)
     return Judgement(score, metrics, diagnose(metrics, fields - exact, history), traces)

@@ -14,14 +14,13 @@ import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
 from atlas_gym.evaluation.channel import Channel
-from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
+from atlas_gym.evaluation.result import Judgement, Limits
 from atlas_gym.hidden_streams import hidden_stream
 from atlas_gym.tasks.burgers import experts
 from atlas_gym.tasks.burgers.network import Points, draw_parameters, draw_points, values
 from atlas_gym.tasks.burgers.params import METRICS, PRESETS, BurgersParams
 from atlas_gym.tasks.burgers.prompts import HINTS, description
 from atlas_gym.tasks.burgers.reference import GRID_T, GRID_X, reference
-from atlas_gym.tasks.burgers.rendering import draw_panels, draw_text
 from atlas_gym.tasks.burgers.scoring import TERMS, WORST_METRIC, Outcome, judgement
 from atlas_gym.tasks.burgers.steps import stacks
 from atlas_gym.tasks.burgers.training import Conversation, Losses, Training, ask, train
@@ -144,7 +143,6 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
     presets = PRESETS
     traits = frozenset({"loss"})
     hints = HINTS
-    panels = (2, 2)
     floor = -WORST_METRIC
     torch = True
     driver = "atlas_gym.tasks.burgers.driver"
@@ -164,11 +162,13 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
         """The ends of the scale of the default metric; the others have no such fixed points."""
         return {"u = 0": -1.0, "exact solution": 0.0} if self.metric == "relative_l2" else {}
 
-    def text(self, evaluation: Evaluation | None) -> str:
-        return draw_text(evaluation) if evaluation and evaluation.ok else super().text(evaluation)
-
     def draw(self, axes: Any, traces: Mapping[str, np.ndarray]) -> None:
-        draw_panels(axes, traces)
+        """The first network's error, u - reference, over t and x."""
+        error = traces["u"] - traces["reference"]
+        bound = max(float(np.abs(error).max()), 1e-12)
+        shown = axes.pcolormesh(GRID_T, GRID_X, error.T, cmap="RdBu_r", vmin=-bound, vmax=bound)
+        axes.figure.colorbar(shown, ax=axes)
+        axes.set(xlabel="t", ylabel="x")
 
     def smoke(self) -> Self:
         """Three steps of one small training."""
@@ -180,7 +180,6 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
         """Nothing: drawing the hidden state takes no time beside the training."""
 
     def judge(self, channel: Channel) -> Judgement:
-        """Train with the program's loss and score the networks."""
         return self.judgement(Conversation(channel, self, self.program_seed))
 
     def judgement(self, losses: Losses) -> Judgement:
@@ -206,7 +205,6 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
         return judgement(outcomes, history, reference(self.viscosity), self.metric)
 
     def beginning(self, replica: int) -> tuple[Points, np.ndarray]:
-        """The points and the initial network of a replica."""
         theta = draw_parameters(self, self._replica_stream(replica, "network"))
         return draw_points(self, self._replica_stream(replica, "points")), theta
 

@@ -73,7 +73,6 @@ class Training:
 
     @property
     def thetas(self) -> np.ndarray:
-        """The parameters, a row for each network."""
         return np.array(self._thetas.tolist())  # by a list, which tensors of any device give
 
     def vectors(self) -> np.ndarray:

@@ -90,10 +90,6 @@ def test_a_socket_that_asks_nothing_is_closed(monkeypatch):
     assert sent[0]["reason"] == "nothing was asked for 0.01 s"
 
 
-def test_a_client_that_leaves_gets_no_answer():
-    assert call({"type": "http", "headers": HEADERS}, {"type": "http.disconnect"}) == []
-
-
 def test_of_those_with_the_token_only_so_many_are_let_in_at_a_time():
     statuses = []
 

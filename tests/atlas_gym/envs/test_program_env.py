@@ -4,7 +4,7 @@ import gymnasium as gym
 import pytest
 
 import atlas_gym
-from atlas_gym.evaluation import EvaluatorPool, InfrastructureError
+from atlas_gym.evaluation import InfrastructureError
 from atlas_gym.evaluation.evaluator import Evaluator
 
 SPEC = atlas_gym.make_task("ATLAS-Bandit-v0")
@@ -34,25 +34,6 @@ def test_the_reward_is_the_score_and_the_worst_score_for_a_failure(env):
     assert info["score"] is None
     assert info["normalized_score"] is None
     assert set(info["metrics"].values()) == {None}
-
-
-def test_a_batch_whose_closing_was_interrupted_begins_anew(monkeypatch):
-    env = gym.make_vec("ATLAS-Bandit-v0", num_envs=1, **SMALL)
-    close = EvaluatorPool.close
-
-    def interrupted(self):
-        close(self)
-        raise KeyboardInterrupt
-
-    env.reset(seed=0)
-    reward = env.step((GOOD,))[1]
-    with monkeypatch.context() as patch:
-        patch.setattr(EvaluatorPool, "close", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            env.unwrapped.close()
-    env.reset(seed=0)
-    assert env.step((GOOD,))[1] == reward
-    env.close()
 
 
 def test_a_seed_poses_the_task_of_that_seed_and_the_stream_goes_on(env):
@@ -89,22 +70,6 @@ def test_the_incumbent_is_the_best_program_so_far(env):
     assert scores[0] == scores[1] < scores[2] == scores[3]
 
 
-def test_a_learner_can_bring_its_incumbent_along(env):
-    observation, info = env.reset(seed=0, options={"incumbent": BAD})
-    assert info["incumbent"] == BAD
-    assert f"score {info['incumbent_score']:.4f}" in observation
-    with pytest.raises(ValueError, match=r"(?s)incumbent program failed: error: .*NameError"):
-        env.reset(seed=0, options={"incumbent": BROKEN})
-
-
-def test_unconfined_has_to_be_named():
-    env = make(confinement="unconfined")
-    env.reset(seed=0)
-    assert env.step(GOOD)[4]["status"] == "ok"
-    assert "seccomp" not in env.unwrapped.last_evaluation.layers
-    env.close()
-
-
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
@@ -120,17 +85,6 @@ def test_unconfined_has_to_be_named():
 def test_mistaken_keywords_are_refused_at_once(keywords, message):
     with pytest.raises(ValueError, match=message):
         make(**keywords)
-
-
-def test_a_reset_that_is_refused_leaves_the_episode_as_it_was():
-    env = make(turns=3)
-    env.reset(seed=5)
-    env.step(GOOD)
-    with pytest.raises(ValueError, match="the incumbent program failed"):
-        env.reset(seed=6, options={"incumbent": "nonsense"})
-    info = env.step(GOOD)[4]
-    assert (info["task_seed"], info["turn"]) == (5, 2)
-    env.close()
 
 
 def test_a_machine_that_fails_costs_no_turn_and_gives_no_reward(env, monkeypatch):

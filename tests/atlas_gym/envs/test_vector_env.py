@@ -68,34 +68,18 @@ def test_misuse_is_refused(batch):
     for actions in ("four", b"four", dict.fromkeys(range(4), GOOD)):
         with pytest.raises(TypeError, match="pass a tuple with a program for each episode"):
             batch.step(actions)
-    for incumbent in (3, b"four", {"a": GOOD}):
-        with pytest.raises(ValueError, match="incumbent program failed: invalid: a program is text, not"):
-            batch.reset(options={"incumbent": incumbent})
     with pytest.raises(ValueError, match="num_envs is 0; a batch has at least one"):
         make(0)
     with pytest.raises(ValueError, match="got 'none'"):
         make(2, confinement="none")
 
 
-@pytest.mark.parametrize(
-    ("seed", "options", "error"),
-    [
-        ([50, 51, 52, -1], None, gym.error.Error),
-        ([50, 51, 52, 53], {"incumbent": [None, None, None, BROKEN]}, ValueError),
-    ],
-)
-def test_a_reset_that_is_refused_leaves_all_episodes_as_they_were(batch, seed, options, error):
+def test_a_reset_that_is_refused_leaves_all_episodes_as_they_were(batch):
     batch.reset(seed=40)
-    with pytest.raises(error):
-        batch.reset(seed=seed, options=options)
+    with pytest.raises(gym.error.Error):
+        batch.reset(seed=[50, 51, 52, -1])
     infos = batch.step(("",) * 4)[4]
     assert infos["final_info"]["task_seed"].tolist() == [40, 41, 42, 43]
-
-
-def test_the_specification_makes_an_equal_environment():
-    env = make(2, workers=1)
-    again = gym.make_vec(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))
-    assert (again.num_envs, again.workers, again.task) == (2, 1, env.task)
 
 
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
@@ -105,38 +89,6 @@ def test_copies_start_their_own_pool(batch, clone):
     programs = (GOOD, BAD, INLINED, BROKEN)
     np.testing.assert_array_equal(other.step(programs)[1], batch.step(programs)[1])
     other.close()
-
-
-def test_a_learner_can_bring_its_incumbents_along(batch):
-    observations, infos = batch.reset(seed=3, options={"incumbent": BAD})
-    assert infos["incumbent"].tolist() == [BAD] * 4
-    single = gym.make("ATLAS-Bandit-v0", **SMALL)
-    assert observations[2] == single.reset(seed=5, options={"incumbent": BAD})[0]
-    single.close()
-    _, infos = batch.reset(seed=3, options={"incumbent": [BAD, None, GOOD, None]})
-    assert infos["incumbent"].tolist() == [BAD, None, GOOD, None]
-    assert np.isnan(infos["incumbent_score"]).tolist() == [False, True, False, True]
-    with pytest.raises(ValueError, match="incumbent program failed: error"):
-        batch.reset(options={"incumbent": BROKEN})
-    with pytest.raises(ValueError, match="2 incumbents for num_envs=4"):
-        batch.reset(options={"incumbent": [GOOD, GOOD]})
-
-
-def test_a_mask_resets_some_episodes_and_leaves_the_others():
-    env = make(3, turns=3)
-    with pytest.raises(ValueError, match="without reset_mask first"):
-        env.reset(options={"reset_mask": np.array([True, False, False])})
-    env.reset(seed=0)
-    before = env.step((GOOD, GOOD, BAD))[0]
-    observations, infos = env.reset(seed=9, options={"reset_mask": np.array([False, True, False])})
-    assert infos["_task_seed"].tolist() == [False, True, False]
-    assert infos["task_seed"][1] == 10
-    assert [a == b for a, b in zip(observations, before, strict=True)] == [True, False, True]
-    assert env.step((GOOD, GOOD, GOOD))[4]["turn"].tolist() == [2, 1, 2]
-    for mask in ([True], np.zeros(3)):
-        with pytest.raises(ValueError, match="reset_mask must be boolean of shape"):
-            env.reset(options={"reset_mask": mask})
-    env.close()
 
 
 def test_a_machine_that_fails_costs_no_turn(monkeypatch):

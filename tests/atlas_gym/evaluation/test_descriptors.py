@@ -1,9 +1,6 @@
 """Open files: what an evaluation needs, what its worker gets to hold, and that none is left."""
 
 import os
-import subprocess
-import sys
-import textwrap
 
 import pytest
 
@@ -11,34 +8,6 @@ from atlas_gym.evaluation import ConfinedEvaluator
 from tests.atlas_gym.evaluation.toy import ToyTask
 
 TASK = ToyTask()
-
-
-def test_without_a_descriptor_for_the_next_worker_an_evaluation_keeps_its_outcome():
-    code = """
-    import os, resource
-    from tests.atlas_gym.evaluation.toy import HONEST, ToyTask
-    from atlas_gym.evaluation import ConfinedEvaluator, InfrastructureError
-    with ConfinedEvaluator() as evaluator:
-        evaluator.evaluate(HONEST, ToyTask())
-        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-        taken = []
-        try:
-            while True:
-                taken.append(os.open(os.devnull, os.O_RDONLY))
-        except OSError:
-            print(evaluator.evaluate(HONEST, ToyTask()).status)
-        os.close(taken.pop())  # with those of the last worker, three: too few for two pipes
-        try:
-            evaluator.evaluate(HONEST, ToyTask())
-        except InfrastructureError as error:
-            print("Too many open files" in str(error))
-        os.close(taken.pop())
-        print(evaluator.evaluate(HONEST, ToyTask()).status)
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False
-    )
-    assert (done.stdout, done.stderr) == ("ok\nTrue\nok\n", "")
 
 
 SCAN = """

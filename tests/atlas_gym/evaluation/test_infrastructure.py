@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,10 +24,6 @@ from tests.atlas_gym.evaluation.toy import HONEST, ToyTask, play_bare
 
 TASK = ToyTask()
 SLEEPING = "import time\ntime.sleep(1000)\n"
-ENDLESS = "while True: pass"
-needs_cores = pytest.mark.skipif(
-    not hasattr(os, "sched_setaffinity"), reason="processes cannot be kept to a core"
-)
 
 
 @dataclass(frozen=True)
@@ -150,34 +144,6 @@ def test_what_a_worker_dies_of_counts_more_than_who_told_it_to_die_meanwhile(num
 
 
 # --- a busy machine -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def one_busy_core():
-    """Keeps this process and its children to one core that some loops keep busy beside them."""
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(allowed)})
-    loops = []
-
-    def begin(count):
-        loops.extend(subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count))
-
-    yield begin
-    for loop in loops:
-        loop.kill()
-        loop.wait()
-    os.sched_setaffinity(0, allowed)
-
-
-@needs_cores
-@pytest.mark.parametrize(("program", "detail"), [(SLEEPING, "no answer within 0.5 s"), (ENDLESS, "CPU time")])
-def test_idle_and_endless_programs_end_on_a_busy_machine(one_busy_core, confined, program, detail):
-    confined.evaluate(HONEST, TASK)
-    one_busy_core(2)
-    limits = Limits(wall_s=0.5 if program == SLEEPING else 100.0, cpu_s=1.0)
-    evaluation = confined.evaluate(program, replace(TASK, limits=limits))
-    assert evaluation.status is Status.TIMEOUT
-    assert detail in evaluation.detail
 
 
 def test_where_the_kernel_does_not_measure_waiting_all_time_counts(confined, monkeypatch):

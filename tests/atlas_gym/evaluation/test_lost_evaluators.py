@@ -1,8 +1,6 @@
 """The rules by which a program survives its evaluator, on evaluators that fail as told."""
 
 import queue
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -155,16 +153,6 @@ def test_a_system_that_refuses_a_process_for_a_moment_fails_nothing(start):
     assert [remote.killed.is_set() for remote in cluster.remotes] == [True, True, False]
 
 
-def test_a_system_that_refuses_every_process_is_to_blame(start):
-    class Refusing(FakeCluster):
-        def launch(self):
-            raise OSError("no process")
-
-    (future,) = submit(start(Refusing()), "a")
-    with pytest.raises(InfrastructureError, match=r"no evaluator could be started: no process\. The machine"):
-        future.result(timeout=30)
-
-
 def test_a_cancelled_program_is_not_evaluated(start):
     up = threading.Event()
     cluster = FakeCluster(ready=[lambda _: up.wait(30) and None])
@@ -173,45 +161,3 @@ def test_a_cancelled_program_is_not_evaluated(start):
     up.set()
     assert kept.result(timeout=30).ok
     assert cluster.calls == ["b"]
-
-
-def test_a_pool_without_a_thread_for_each_evaluator_leaves_none(monkeypatch):
-    cluster = FakeCluster()
-    begin = threading.Thread.start
-    started = []
-
-    def start_one(thread):
-        if started:
-            raise RuntimeError("can't start new thread")
-        started.append(thread)
-        begin(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", start_one)
-    with pytest.raises(RuntimeError, match="can't start new thread"):
-        Pool([cluster.launch] * 2)
-    assert not started[0].is_alive()
-    assert all(remote.killed.is_set() for remote in cluster.remotes)
-
-
-HANGS_UP = """
-import signal, socket
-from atlas_gym.evaluation.pool import Lost, Pool
-from tests.atlas_gym.evaluation.test_lost_evaluators import TASK, FakeCluster
-
-def send_to_nobody(remote):
-    ours, theirs = socket.socketpair()
-    theirs.close()
-    try:
-        ours.sendall(b"x")
-    except BrokenPipeError:
-        raise Lost("it hung up")
-
-signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-with Pool([FakeCluster(program=[send_to_nobody]).launch]) as pool:
-    print(pool.evaluate("program", TASK).retries)
-"""
-
-
-def test_an_evaluator_that_hangs_up_is_lost_also_where_sigpipe_ends_the_process():
-    done = subprocess.run([sys.executable, "-c", HANGS_UP], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "1\n")

@@ -18,7 +18,7 @@ import pytest
 
 from atlas_gym.evaluation import EvaluatorError, EvaluatorPool, Limits, server
 from tests.atlas_gym.evaluation.processes import alive, descendants, die_out, open_descriptors
-from tests.atlas_gym.evaluation.toy import HONEST, LAZY, LeavingTask, MistakenTask, ToyTask, play_bare
+from tests.atlas_gym.evaluation.toy import HONEST, LeavingTask, MistakenTask, ToyTask, play_bare
 
 TASK = ToyTask(limits=Limits(wall_s=2.0, cpu_s=5.0))
 ENDLESS = "while True: pass"
@@ -61,23 +61,6 @@ def test_evaluators_of_all_pools_spread_over_the_cores(kept):
     with server.own_core(0, 1):  # their names are free again
         pass
     assert kept == [{3}, {5}, {3}, {3}]
-
-
-@pytest.mark.parametrize("core", [0, 1])
-def test_a_pool_with_one_for_each_core_leaves_none_to_others_that_may_be_idle(kept, core):
-    with server.own_core(core, 2), server.own_core(0, 3), server.own_core(1, 3), server.own_core(2, 3):
-        pass
-    assert kept[1:] == [{3}, {5}, {5 - 2 * core}]
-
-
-def test_a_dead_evaluator_is_replaced_and_its_work_done_once():
-    with EvaluatorPool(1) as pool:
-        assert pool.evaluate(HONEST, TASK).ok
-        (before,) = pool._crew._remotes.values()
-        futures = [pool.submit(program, TASK) for program in (HONEST, LAZY, HONEST)]
-        os.kill(before.pid, signal.SIGKILL)
-        scores = [future.result().score for future in futures]
-        assert scores == [play_bare(program, TASK) for program in (HONEST, LAZY, HONEST)]
 
 
 def test_mistakes_of_a_task_reach_the_caller(shared_pool):

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from atlas_gym.evaluation import (
-    EvaluatorError,
     EvaluatorPool,
     Judgement,
     Limits,
@@ -22,7 +20,7 @@ from atlas_gym.evaluation import (
     hidden_stream,
 )
 from tests.atlas_gym.evaluation.processes import descendants, die_out
-from tests.atlas_gym.evaluation.toy import HONEST, LAZY, ToyTask, play_bare
+from tests.atlas_gym.evaluation.toy import HONEST, ToyTask, play_bare
 
 needs_ray = [
     pytest.mark.slow,
@@ -141,26 +139,6 @@ class TestEnds:
 
     pytestmark = needs_ray
 
-    def test_close_breaks_off_what_runs_cancels_what_waits_and_leaves_nothing(self):
-        before = descendants()
-        pool = make_pool(1)
-        pool.evaluate(HONEST, TASK)
-        endless = replace(TASK, limits=Limits(wall_s=60.0, cpu_s=60.0))
-        running, waiting = pool.submit(ENDLESS, endless), pool.submit(HONEST, TASK)
-        while not running.running():
-            os.sched_yield()
-        processes = descendants() - before
-        assert len(processes) > 4  # the cluster, an actor, a fork server, workers
-        pool.close()
-        pool.close()
-        with pytest.raises(EvaluatorError, match="closed"):
-            running.result(timeout=0)
-        with pytest.raises(CancelledError):
-            waiting.result(timeout=0)
-        with pytest.raises(RuntimeError, match="closed"):
-            pool.submit(HONEST, TASK)
-        assert die_out(processes, patience_s=120)
-
     def test_nothing_survives_a_killed_driver_of_its_own_cluster(self):
         with driver("workers=2") as (process, below):
             ours = actors(process.pid).union(*map(descendants, actors(process.pid)))
@@ -227,16 +205,6 @@ class TestCluster:
         assert scores == [play_bare(program, TASK) for program in PROGRAMS]
         assert {future.result().status for future in endless} == {Status.TIMEOUT}
         assert "was lost" in caplog.text
-
-    def test_actors_and_confined_children_end_with_a_killed_driver(self, cluster):
-        with driver(f"workers=1, address={cluster.address!r}") as (process, _):
-            (actor,) = actors()
-            below = {actor} | descendants(actor)
-            assert len(below) >= 3  # actor, fork server, worker
-            process.kill()
-            assert die_out(below, patience_s=60)
-        with make_pool(1, address=cluster.address) as pool:  # the node is free again
-            assert pool.evaluate(LAZY, TASK).score == play_bare(LAZY, TASK)
 
     def test_a_node_may_join_later(self, cluster):
         with make_pool(2, address=cluster.address) as pool:

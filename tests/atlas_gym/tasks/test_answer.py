@@ -25,7 +25,6 @@ def refused(value, method, *arguments, **keywords):
         (np.arange(3), (), np.arange(3.0)),
         (np.arange(3), (3, np.uint8), np.arange(3, dtype=np.uint8)),
         (np.array([True, False]), (2, bool), np.array([True, False])),
-        (np.float32([0.5]), (1,), np.array([0.5])),
         (2.5, ((),), np.array(2.5)),
     ],
 )
@@ -39,7 +38,6 @@ def test_arrays_and_lists_of_numbers_are_arrays(value, arguments, expected):
     ("value", "arguments", "message"),
     [
         (None, (), "rank returned None (is a return statement missing?); return an array of numbers"),
-        ("abc", (), "rank returned a str; return an array of numbers"),
         ([1, "a"], (), "rank returned a list; return an array of numbers"),
         ([[1, 2], [3]], (), "rank returned a list of parts of unequal length; return an array"),
         (np.zeros(3), (4,), "rank returned an array of shape (3,); return shape (4,)"),
@@ -50,30 +48,17 @@ def test_arrays_and_lists_of_numbers_are_arrays(value, arguments, expected):
             "rank returned an array with NaN or infinity in it; return finite numbers",
         ),
         (np.zeros(3), (3, int), "rank returned an array of float64; return an array of int64"),
-        (np.arange(3), (3, bool), "rank returned an array of int64; return an array of bool"),
         (np.array([300]), (1, np.uint8), "rank returned numbers too large; return numbers that uint8 holds"),
-        (
-            np.array([1e300]),
-            (1, np.float32),
-            "rank returned numbers too large; return numbers that float32 holds",
-        ),
     ],
 )
 def test_what_is_no_such_array_is_refused(value, arguments, message):
     assert refused(value, "array", *arguments) == message
 
 
-@pytest.mark.parametrize("value", [2, 2.0, np.array(2.0), np.array([[2]])])
-def test_numbers(value):
-    found = Answer("rank", value).number(0, 3)
-    assert (found, type(found)) == (2.0, float)
-
-
 @pytest.mark.parametrize(
     ("value", "message"),
     [
         (True, "a bool; return a number"),
-        (None, "None (is a return statement missing?); return a number"),
         ("2", "a str; return a number"),
         (float("nan"), "nan; return a finite number"),
         (float("inf"), "inf; return a finite number"),

@@ -1,7 +1,6 @@
 """Circle packing: feasibility decided exactly, sums of radii known in closed form."""
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -69,14 +68,13 @@ def test_touching_circles_and_walls_are_feasible_to_the_last_bit():
             assert infeasibility(nudged) != "", (row, column)
 
 
+@pytest.mark.timeout(60)
 def test_no_pair_of_points_or_of_dust_is_looked_at_exactly():
     """There may be fifty million pairs, all within a millionth, and nobody would end the judge."""
-    points = np.full((600, 3), (0.5, 0.5, 0.0))
-    dust = np.column_stack([np.linspace(0.5, 0.5 + 1e-7, 600), np.full(600, 0.5), np.full(600, 1e-11)])
+    points = np.full((3000, 3), (0.5, 0.5, 0.0))
+    dust = np.column_stack([np.linspace(0.5, 0.5 + 1e-6, 3000), np.full(3000, 0.5), np.full(3000, 1e-11)])
     for circles in (points, dust):
-        began = time.perf_counter()
         assert infeasibility(circles) == ""
-        assert time.perf_counter() - began < 0.5
 
 
 @pytest.mark.parametrize(

@@ -17,68 +17,20 @@ REPLY = PIPE + "    os.write(descriptor, {0!r})\n    time.sleep(60)"
 HEAD = bytes(4)
 
 ANSWERS = {
-    "nothing": ("pass", Status.ERROR, "None (is a return statement missing?); return a number"),
     "a text": ("return 'seven'", Status.ERROR, "a str; return a number"),
-    "an object": ("return object()", Status.ERROR, "TypeError: the program returned a object; use numbers"),
-    "a class whose number raises": (
-        "class Evil(float):\n        def __float__(self): raise SystemExit(0)\n    return Evil(1.0)",
-        Status.ERROR,
-        "",
-    ),
-    "NaN": ("return float('nan')", Status.ERROR, "nan; return a finite number"),
     "out of range": ("return 11", Status.ERROR, "from 0 to 10"),
     "an array": ("return np.zeros(3)", Status.ERROR, "shape (3,); return a number"),
-    "an array of a gigabyte": ("return np.zeros(1 << 27)", Status.MEMORY, ""),
     "an array of nine megabytes": ("return np.zeros(9 << 17)", Status.ERROR, "more than 8 MiB"),
     "a million numbers": ("return [1.0] * 1_000_000", Status.ERROR, "use an array"),
     "a text of ten megabytes": ("return 'x' * (10 << 20)", Status.ERROR, "more than 8 MiB"),
     "a list within itself": ("x = []\n    x.append(x)\n    return x", Status.ERROR, "nested"),
-    "a mapping of objects": ("return {'a': object()}", Status.ERROR, "use numbers"),
     "a lone surrogate": ("return '\\ud800'", Status.ERROR, "surrogates"),
-    "an array of objects": ("return np.array([object()])", Status.ERROR, "an array of object"),
     "an integer of 71 bits": ("return 1 << 70", Status.ERROR, "beyond 64 bits"),
-    "an integer of a million digits": ("return 1 << 3_400_000", Status.ERROR, "beyond 64 bits"),
-    "a number by its index": (
-        "class Index:\n        def __index__(self): return 1\n    return Index()",
-        Status.ERROR,
-        "a Index; use numbers",
-    ),
-    "an array of the object's that never comes": (
-        "class Never:\n        def __array__(self, *args, **kwargs):\n            while True: pass\n    return Never()",
-        Status.TIMEOUT,
-        "",
-    ),
     "a list that lies about its length": (
         "class Long(list):\n        def __len__(self): return 1 << 60\n    return Long([1.0])",
         Status.MEMORY,
         "",
     ),
-    "a text that is no text": (
-        "class Text(str):\n        def encode(self, *args): return b'\\xff' * 9\n    return Text('seven')",
-        Status.ERROR,
-        "a str; return a number",
-    ),
-    "a mapping whose keys collide": (
-        "class Key(str):\n        def __eq__(self, other): return False\n        __hash__ = str.__hash__\n"
-        "    return {Key('a'): 1.0, Key('a'): 2.0}",
-        Status.ERROR,
-        "a dictionary with a Key as key",
-    ),
-    "a thousand tuples": ("for _ in range(1000): x = (x,)\n    return x", Status.ERROR, "nested"),
-    "a mapped file": ("import mmap\n    return np.memmap('/etc/hostname', mode='r')", Status.VIOLATION, ""),
-    "an exception with a huge text": ("raise ValueError('x' * 50_000_000)", Status.ERROR, "xxx"),
-    "an exception that cannot be shown": (
-        "class Silent(Exception):\n        def __str__(self): raise self\n    raise Silent",
-        Status.ERROR,
-        "",
-    ),
-    "an exception that is never shown": (
-        "class Endless(Exception):\n        def __str__(self):\n            while True: pass\n    raise Endless",
-        Status.TIMEOUT,
-        "",
-    ),
-    "too late": ("import time\n    time.sleep(60)", Status.TIMEOUT, "no answer within"),
-    "never, at full speed": ("while True: pass", Status.TIMEOUT, ""),
     "two replies at once": (
         REPLY.format((HEAD + b"\x09\0\0\0\x04" + bytes(8)) * 2),
         Status.VIOLATION,
@@ -95,7 +47,6 @@ ANSWERS = {
     "half a head": (REPLY.format(b"\0\0"), Status.TIMEOUT, ""),
     "a reply with a tag of its own": (REPLY.format(b"\x42" * 64), Status.VIOLATION, "written to"),
     "the channel closed": (PIPE + "    os.close(descriptor)\n    time.sleep(60)", Status.CRASHED, "closed"),
-    "an end": ("import os\n    os._exit(0)", Status.CRASHED, "exit code 0"),
     "the encoder replaced": (
         "import sys\n    sys.modules['atlas_gym.sandbox.call_driver'].encode = lambda *a: bytearray(b'\\7' * 99)",
         Status.ERROR,

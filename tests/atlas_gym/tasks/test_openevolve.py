@@ -165,20 +165,9 @@ HOSTILE = {
         "import sys\nTARGET = sys.modules['evaluator'].TARGET\n\n\ndef run():\n    return [TARGET] * 4\n",
         Status.ERROR,
     ),
-    "a patched evaluator": (
-        "import sys, types\nsys.modules['evaluator'] = types.SimpleNamespace(TARGET=0.0)\n\n\n"
-        "def run():\n    return [0.0] * 4\n",
-        Status.OK,
-    ),
     "patched numpy": (
         "import numpy as np\nnp.abs = lambda x: np.zeros(4)\nnp.array = lambda *a, **k: np.full(4, 0.75)\n\n\n"
         "def run():\n    return [0.0] * 4\n",
-        Status.OK,
-    ),
-    "the frames of its callers": (
-        "import sys\n\n\ndef run():\n    frame = sys._getframe()\n    while frame:\n"
-        "        if 'TARGET' in frame.f_globals:\n            return [frame.f_globals['TARGET']] * 4\n"
-        "        frame = frame.f_back\n    return [0.0] * 4\n",
         Status.OK,
     ),
     "its evaluator's file": ("def run():\n    return open('evaluator.py').read()\n", Status.VIOLATION),
@@ -192,15 +181,12 @@ HOSTILE = {
         Status.ERROR,
     ),
     "NaN": ("def run():\n    return [float('nan')] * 4\n", Status.ERROR),
-    "infinity": ("def run():\n    return [float('inf')] * 4\n", Status.ERROR),
     "a bomb of texts": ("def run():\n    return ['x' * 4_000_000] + [''] * 90_000\n", Status.ERROR),
-    "other constants": ("SIZE = 0\n\n\ndef run():\n    return []\n", Status.ERROR),
     "an answer for the host": (
         "import sys\n\n\ndef run():\n    frame = sys._getframe()\n    while 'pipe' not in frame.f_locals:\n"
         "        frame = frame.f_back\n    frame.f_locals['pipe'].send_raw(b'\\0' * 64)\n    return [0.0] * 4\n",
         Status.VIOLATION,
     ),
-    "an end": ("import os\n\n\ndef run():\n    os._exit(0)\n", Status.CRASHED),
     "no end": ("def run():\n    while True:\n        pass\n", Status.TIMEOUT),
 }
 
@@ -229,21 +215,6 @@ GIVES_UP = {
         thread.start()
         thread.join(0.5)
         return got[0] if got else -1.0
-""",
-    "by an alarm": """
-    def late(*_):
-        raise TimeoutError
-
-    def value(k):
-        signal.setitimer(signal.ITIMER_REAL, 0.5)
-        try:
-            return program.guess(k)
-        except TimeoutError:
-            return -1.0
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
-
-    signal.signal(signal.SIGALRM, late)
 """,
 }
 """How evaluators give up a call of the program that takes long."""
@@ -285,11 +256,8 @@ OUT_OF_RANGE = {
         "for _ in range(15): x = [x]\n    return x",
         "lists nested",
     ),
-    "too great to be sent": ("program.run(program.run(0) + 1)", "return 2**63 - 1", "beyond 64 bits"),
-    "a complex number": ("program.run(program.run(0) ** 0.5)", "return -1.0", "a complex"),
     "a constant too great": ("program.run(program.SIZE + 1)", "return 0.0", "beyond 64 bits"),
     "no number for a score": ("program.run(0)", "return None", "is of type NoneType, which is no number"),
-    "a text for a score": ("program.run(0)", "return '1.0'", "is of type str, which is no number"),
 }
 """What evaluators make of an answer, the answer, and what is said of it."""
 
@@ -304,13 +272,3 @@ def test_answers_that_the_evaluator_cannot_use_are_the_programs_failure(what, tm
     evaluation = evaluator.evaluate(program, task)
     assert evaluation.status is Status.ERROR
     assert said in evaluation.detail
-
-
-def test_metrics_without_numbers_are_no_score(tmp_path, evaluator):
-    text = f"import importlib.util\n\n\ndef evaluate(program_path):\n{IMPORTS['spec']}"
-    task = make_task(write_folder(tmp_path / "whole", evaluator=f"{text}    return program.run()\n"))
-    evaluation = evaluator.evaluate(f"{REST}def run():\n    return {{'good': True}}\n", task)
-    assert (evaluation.status, evaluation.detail) == (
-        Status.ERROR,
-        "evaluator.py returns no numbers for its answers",
-    )

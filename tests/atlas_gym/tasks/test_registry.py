@@ -131,24 +131,6 @@ assert atlas_gym.make_task("Half-v0", seed=0).count == 4
     assert done.returncode == 0, done.stderr
 
 
-def test_a_distribution_offers_its_tasks_by_entry_points(folder):
-    offered = folder / "offered-1.0.dist-info"
-    offered.mkdir()
-    (offered / "METADATA").write_text("Metadata-Version: 2.1\nName: offered\nVersion: 1.0\n")
-    (offered / "entry_points.txt").write_text("[atlas_gym.tasks]\nHalf-v0 = my_task:Half\n")
-    script = """
-    import sys, gymnasium as gym
-    import atlas_gym
-    from atlas_gym.tasks.registry import find_task, registered_ids
-    assert "Half-v0" in registered_ids() and "my_task" not in sys.modules
-    env = gym.make("Half-v0")
-    env.close()
-    assert find_task("Half-v0", importing=False) is sys.modules["my_task"].Half
-    """
-    done = run(folder, "-c", textwrap.dedent(script), path=str(folder))
-    assert done.returncode == 0, done.stderr
-
-
 def test_data_imports_nothing(folder, monkeypatch):
     monkeypatch.syspath_prepend(str(folder))
     for reference in ("my_task:Half", "my_task:Half-v0", str(folder / "my_task.py"), "Half-v0"):

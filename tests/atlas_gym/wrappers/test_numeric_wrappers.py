@@ -12,7 +12,7 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 
 from atlas_gym.evaluation.evaluator import shared_evaluator
 from atlas_gym.tasks.registry import find_task
-from atlas_gym.wrappers import ProgramChoice, TemplateAction
+from atlas_gym.wrappers import TemplateAction
 from tests.atlas_gym.envs.registered import IDS, QUICK, marks
 
 pytestmark = [
@@ -22,7 +22,6 @@ pytestmark = [
 ]
 
 NEEDS_SB3 = "needs the extra `sb3`"
-WITH_TEMPLATES = [env_id for env_id in IDS if find_task(env_id).templates]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -38,20 +37,14 @@ def make(env_id, wrap, turns=1):
 
 
 def every_wrapper():
-    """Each kind on each environment; all but the first of those that import torch are slow."""
-    found = []
-    for env_id in IDS:
-        task = find_task(env_id)
-        wraps = {
-            template.name: partial(TemplateAction, template=template.name) for template in task.templates
-        }
-        if wraps:
-            wraps["grid"] = partial(TemplateAction, levels=3)
-        wraps["choice"] = ProgramChoice
-        for index, (name, wrap) in enumerate(wraps.items()):
-            slow = task.torch and index > 0
-            found.append(pytest.param(env_id, wrap, marks=marks(env_id, slow), id=f"{env_id}-{name}"))
-    return found
+    """Each template of each environment."""
+    return [
+        pytest.param(
+            env_id, partial(TemplateAction, template=t.name), marks=marks(env_id), id=f"{env_id}-{t.name}"
+        )
+        for env_id in IDS
+        for t in find_task(env_id).templates
+    ]
 
 
 @pytest.mark.parametrize(("env_id", "wrap"), every_wrapper())
@@ -81,27 +74,6 @@ def test_actions_run_and_observations_say_how_it_went(env_id, wrap):
     assert terminated
     assert second[3] == max(observation[2], second[2])
     env.close()
-
-
-@pytest.mark.parametrize("env_id", [pytest.param(env_id, marks=marks(env_id)) for env_id in WITH_TEMPLATES])
-def test_reward_is_the_program_s_own(env_id):
-    template = find_task(env_id).template()
-    action = np.full(template.size, -0.25, np.float32)
-    env, plain = make(env_id, TemplateAction), gym.make(env_id, **QUICK[env_id])
-    env.reset(seed=5), plain.reset(seed=5)
-    _, reward, _, _, info = env.step(action)
-    assert info["program"] == template.program(action)
-    assert reward == plain.step(info["program"])[1]
-    env.close(), plain.close()
-
-
-@pytest.mark.parametrize("action", [-1, 2])
-def test_actions_outside_the_space_choose_nothing(action):
-    env = ProgramChoice(gym.make("ATLAS-Bandit-v0"), ["kalman", "uniform"])
-    with pytest.raises(ValueError, match=f"the action is {action}; it must be from 0 to 1"):
-        env.program(action)
-    with pytest.raises(TypeError):
-        env.program(0.5)
 
 
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
@@ -148,13 +120,4 @@ def test_stable_baselines3_trains_unchanged(env_id, algorithm, settings):
     after = model.policy.state_dict()
     assert model.num_timesteps == 16
     assert any(not before[name].equal(after[name]) for name in before)
-    env.close()
-
-
-@pytest.mark.parametrize("wrap", [ProgramChoice, lambda env: TemplateAction(env, levels=3)])
-def test_discrete_actions_train_too(wrap):
-    sb3 = pytest.importorskip("stable_baselines3", reason=NEEDS_SB3)
-    env = make("ATLAS-Bandit-v0", wrap)
-    model = sb3.PPO("MlpPolicy", env, n_steps=8, batch_size=8, n_epochs=1, device="cpu").learn(16)
-    assert model.num_timesteps == 16
     env.close()

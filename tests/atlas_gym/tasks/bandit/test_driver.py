@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from atlas_gym.tasks.bandit.driver import HEADER, LOADED, choose, serve
-from atlas_gym.tasks.bandit.history import HistoryBook
+from atlas_gym.tasks.bandit.driver import HEADER, LOADED, HistoryBook, choose, serve
 
 
 def arm_of(value):

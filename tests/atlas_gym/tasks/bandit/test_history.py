@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_gym.tasks.bandit.history import HistoryBook
+from atlas_gym.tasks.bandit.driver import HistoryBook
 
 
 def filled(rounds, replicas=2, horizon=30):

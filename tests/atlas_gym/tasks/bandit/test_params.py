@@ -24,5 +24,4 @@ def test_values_out_of_range_are_refused_by_name(name, value):
 def test_another_horizon_alone_keeps_the_speed_of_the_drift():
     shorter = BanditTask.from_keywords(horizon=100)
     assert shorter.variation_budget == pytest.approx(20.0)
-    assert shorter.variation_per_step == pytest.approx(BanditParams().variation_per_step)
     assert BanditTask.from_keywords(horizon=100, variation_budget=7.0).variation_budget == 7.0

@@ -5,9 +5,7 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from atlas_gym.program_text import program_key
-from atlas_gym.tasks.bandit.history import HistoryBook
-from atlas_gym.tasks.bandit.task import STARTS, BanditTask
+from atlas_gym.tasks.bandit.driver import HistoryBook
 
 K, D, ROUNDS = 4, 3, 90
 
@@ -71,7 +69,6 @@ def assert_plays(arm, scores):
     [
         ("sw_linucb", 50, 1.0, 1.0),
         ("sw_linucb_inlined", 50, 1.0, 1.0),
-        ("sw_linucb_slots", 50, 1.0, 1.0),
         ("tuned_sw_linucb", 11, 0.5, 0.1),
         ("linucb", ROUNDS, 1.0, 1.0),
     ],
@@ -161,11 +158,3 @@ def test_dlinucb_replaces_its_model_after_a_jump():
     ]
     assert np.mean(best[20:40]) >= 0.8
     assert np.mean(best[60:]) >= 0.8
-
-
-def test_starts_are_the_files_without_their_docstrings():
-    spec = BanditTask()
-    assert set(spec.starts) == {"named", "inlined", "scratch", "slots"}
-    for start, program in spec.starts.items():
-        assert spec.signature in program
-        assert program_key(program) == program_key(source(STARTS[start]))

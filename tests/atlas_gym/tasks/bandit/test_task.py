@@ -74,11 +74,6 @@ def test_an_arm_that_does_not_exist_ends_the_evaluation(answer):
         TASK.judge(FakeWorker(lambda t: answer))
 
 
-def test_an_answer_before_the_question_ends_the_evaluation():
-    with pytest.raises(CandidateError, match="before it was asked"):
-        TASK.judge(FakeWorker(lambda t: [0, 0, 0], loaded=b"\7"))
-
-
 def test_unbounded_regret_is_cut_off(monkeypatch):
     enormous = replace(TASK.drawn(), contexts=1e6 * TASK.drawn().contexts)
     monkeypatch.setattr(BanditTask, "drawn", lambda self: enormous)

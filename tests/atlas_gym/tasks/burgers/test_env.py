@@ -10,13 +10,6 @@ from tests.atlas_gym.tasks.burgers.strategies import PLAIN, program
 QUICK = {"steps": 20, "replicas": 1, "n_residual": 100}
 
 
-@pytest.fixture(scope="module")
-def env():
-    made = gym.make("ATLAS-Burgers-v0", **QUICK)
-    yield made
-    made.close()
-
-
 def test_pictures_of_every_kind_of_outcome(evaluator):
     task = atlas_gym.make_task("ATLAS-Burgers-v0", seed=0, **QUICK)
     good = evaluator.evaluate(program(PLAIN), task)
@@ -25,10 +18,6 @@ def test_pictures_of_every_kind_of_outcome(evaluator):
     images = [task.image(evaluation) for evaluation in (None, good, negative, failed)]
     assert {(image.shape, image.dtype) for image in images} == {((480, 640, 3), np.dtype(np.uint8))}
     assert len({image.tobytes() for image in images}) == 4
-    assert "t=1.0 |" in task.text(good)
-    assert "relative_l2" in task.text(good)
-    assert "return statement missing" in task.text(failed)
-    assert "no program evaluated yet" in task.text(None)
 
 
 @pytest.mark.parametrize(("size", "status"), [(-1.7e308, "error"), (1.7e308, "error"), (-1e99, "ok")])

@@ -1,9 +1,6 @@
-import dataclasses
-
 import pytest
 
-from atlas_gym.tasks.burgers.params import PRESETS, BurgersParams
-from atlas_gym.tasks.burgers.task import BurgersTask
+from atlas_gym.tasks.burgers.params import BurgersParams
 
 
 @pytest.mark.parametrize(
@@ -20,8 +17,3 @@ from atlas_gym.tasks.burgers.task import BurgersTask
 def test_impossible_values_are_refused_by_name(name, value):
     with pytest.raises(ValueError, match=name):
         BurgersParams(**{name: value})
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-def test_every_preset_can_be_built(preset):
-    assert dataclasses.is_dataclass(BurgersTask.from_keywords(preset=preset))

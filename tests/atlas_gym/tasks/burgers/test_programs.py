@@ -84,7 +84,7 @@ def test_a_hand_written_strategy_beats_the_plain_loss_by_40_percent(evaluator):
     """Nine trainings each, with the margin beyond the 95 % interval of the paired difference."""
     task = BurgersTask(replicas=9)
     plain, best = (
-        -evaluator.evaluate(EXPERTS[name].program, task).traces["replica_scores"]
+        -evaluator.evaluate(EXPERTS[name].program, task).traces["scores"]
         for name in ("weighted", "growing_robust")
     )
     saved = 0.6 * plain - best

@@ -12,8 +12,7 @@ from atlas_gym.tasks.burgers.stacked import StackedStep
 from atlas_gym.tasks.burgers.steps import CompiledStep, kernel_available
 from atlas_gym.tasks.burgers.task import BurgersTask
 from atlas_gym.tasks.burgers.training import Training, train
-from tests.atlas_gym.tasks.burgers.in_process import judge_in_process
-from tests.atlas_gym.tasks.burgers.strategies import PLAIN, plain, program, uneven
+from tests.atlas_gym.tasks.burgers.strategies import plain, uneven
 
 PARAMS = BurgersParams(steps=25, replicas=2, n_residual=60, n_initial=10, n_boundary=11, backend="torch")
 TASK = BurgersTask(**vars(PARAMS), seed=5)
@@ -52,12 +51,3 @@ def test_networks_are_trained_together_as_they_are_alone(beginnings):
         for backend in ("torch", "auto"):
             alone = train_in_process(replace(PARAMS, backend=backend), own, theta, strategies[row])
             assert history[:, row] == pytest.approx(alone, rel=1e-9)
-
-
-def test_an_evaluation_is_the_same_on_either_backend(evaluator):
-    judgements = [
-        judge_in_process(program(PLAIN), replace(TASK, backend=backend)) for backend in ("torch", "auto")
-    ]
-    assert judgements[0].score == pytest.approx(judgements[1].score, rel=1e-8)
-    confined = evaluator.evaluate(program(PLAIN), TASK)
-    assert confined.score == pytest.approx(judgements[0].score, rel=1e-12)
