@@ -67,8 +67,10 @@ class PromptTrie:
 class Slots:
     """All that a step reads and writes, for one shape."""
 
-    def __init__(self, shape: Shape, vocabulary: int, device: torch.device) -> None:
+    def __init__(self, shape: Shape, vocabulary: int, device: torch.device, fixed: bool) -> None:
         families, rows, columns, limit = self.shape = shape
+        # Where columns are read that were never written they have weight 0, but 0 · NaN is no number.
+        self._new = torch.Tensor.new_zeros if fixed else torch.Tensor.new_empty
         self.tokens = torch.zeros(families, rows, dtype=torch.long, device=device)
         """The last token of each row."""
         self.positions = torch.zeros_like(self.tokens)
@@ -89,12 +91,11 @@ class Slots:
     def layer(self, layer: int, key: torch.Tensor, value: torch.Tensor) -> tuple[Pair, Pair]:
         """Prompt's and own keys and values of a layer, whose heads are like those of these (…, key heads, any, D)."""
         families, rows, columns, limit = self.shape
-        # Zeros: what is masked has weight 0, but 0 · NaN is no number.
         if layer not in self.prompt:
-            k, v = (x.new_zeros(families, x.shape[-3], columns, x.shape[-1]) for x in (key, value))
+            k, v = (self._new(x, (families, x.shape[-3], columns, x.shape[-1])) for x in (key, value))
             self.prompt[layer] = k, v
         if layer not in self.own:
-            k, v = (x.new_zeros(families, rows, x.shape[-3], limit, x.shape[-1]) for x in (key, value))
+            k, v = (self._new(x, (families, rows, x.shape[-3], limit, x.shape[-1])) for x in (key, value))
             self.own[layer] = k, v
         return self.prompt[layer], self.own[layer]
 
@@ -175,13 +176,13 @@ class Batch:
 
     def _slots(self, shape: Shape) -> Slots:
         if not self._fixed:
-            return Slots(shape, len(self._banned), self.device)
+            return Slots(shape, len(self._banned), self.device, self._fixed)
         families, rows, columns, limit = shape
         shape = _power(families), _power(rows), -(-columns // _COLUMNS) * _COLUMNS, limit
         if shape not in self._kept:
             if len(self._kept) >= _KEPT:
                 del self._kept[next(iter(self._kept))]
-            self._kept[shape] = Slots(shape, len(self._banned), self.device)
+            self._kept[shape] = Slots(shape, len(self._banned), self.device, self._fixed)
         return self._kept[shape]
 
     def _read(self) -> None:
