@@ -187,6 +187,8 @@ class Policy:
         learner = Learner(list(self.tensors(POLICY).values()), self._rounded(POLICY))
         with self._holding(learner.rounded):
             yield learner
+        for tensor in learner.parameters:
+            tensor.grad = None
 
     def _rounded(self, name: str) -> list[torch.Tensor]:
         """The adapter's tensors in the base's dtype, in their order; its own where that is float32."""
@@ -237,20 +239,23 @@ class Policy:
 
 
 class Learner:
-    """The adapter that is trained: `parameters`, float32, for the optimiser, and `rounded`, what the layers compute
-    with, which takes the gradients of a pass."""
+    """The adapter that is trained: `parameters`, float32, and their `gradients` for the optimiser, and `rounded`, what
+    the layers compute with, which takes the gradients of a pass."""
 
     def __init__(self, parameters: list[torch.Tensor], rounded: list[torch.Tensor]) -> None:
         self.parameters, self.rounded = parameters, rounded
-        for tensor in parameters:
-            tensor.grad = torch.zeros_like(tensor)
+        self.gradients = [torch.zeros_like(tensor) for tensor in parameters]
+        for tensor, gradient in zip(parameters, self.gradients, strict=True):
+            tensor.grad = gradient
         for tensor in rounded:
             tensor.requires_grad_()
 
     @torch.no_grad()
     def collect(self) -> None:
         """After a backward pass: add its gradients to those of the parameters."""
-        torch._foreach_add_([tensor.grad for tensor in self.parameters], [t.grad for t in self.rounded])
+        pairs = zip(self.gradients, self.rounded, strict=True)
+        found = [(total, tensor.grad) for total, tensor in pairs if tensor.grad is not None]
+        torch._foreach_add_([total for total, _ in found], [gradient for _, gradient in found])
         for tensor in self.rounded:
             tensor.grad = None
 
@@ -258,7 +263,7 @@ class Learner:
     def renew(self) -> None:
         """After a step of the optimiser: round anew, and forget the gradients."""
         torch._foreach_copy_(self.rounded, self.parameters)
-        torch._foreach_zero_([tensor.grad for tensor in self.parameters])
+        torch._foreach_zero_(self.gradients)
 
 
 @contextmanager

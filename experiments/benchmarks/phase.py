@@ -91,7 +91,7 @@ def check(folder: Path, device: str, chars: int = 400) -> None:
         with policy.learning() as learner:
             losses(policy.model, examples, job.settings, how, 10**9, (len(pairs), 1, 1))[0].backward()
             learner.collect()
-            gradient = torch.cat([torch.flatten(t.grad) for t in learner.parameters if t.grad is not None])
+            gradient = torch.cat([tensor.flatten() for tensor in learner.gradients])
         kl = Divergence(policy, REFERENCE, items, how).of([POLICY])[POLICY].per_item
         return [torch.tensor(logs), gradient.cpu(), torch.tensor(kl)]
 

@@ -6,7 +6,7 @@ prompts for the edit sites of one parent are beginnings of one text. There are t
 - A *tree* is one sequence, the trie of all prompts and completions (`agents.models.token_trie`), in which each token
   sees its own beginning (a block mask on top of the causal one) at its own position. Every token has the hidden state
   that it would have in a sequence of its own, and each common beginning is computed once: on a CPU, whose time goes by
-  tokens, that is a tenth of the work. This is why trees are there.
+  tokens, that is a fifth of the work with short prompts and less with long ones. This is why trees are there.
 - *Padded rows* are the sequences one by one, sorted by length, so that a pass holds rows of nearly one length. A GPU
   takes as long to start a pass over one small model as to compute 32 such rows, and its attention is fastest without a
   mask: few passes, of few shapes, as large as its memory allows.
@@ -28,7 +28,7 @@ without an end-of-sequence token, since it is one line or one function of a prog
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -40,7 +40,6 @@ from atlas_gym.agents.models.token_trie import families, token_trie
 from atlas_gym.agents.models.tokens import encode_completion, encode_prompt
 from atlas_gym.agents.models.tree_attention import tree_options
 
-T = TypeVar("T")
 Layout = Literal["trees", "rows"]
 
 Branch = tuple[Sequence[int], Sequence[int]]

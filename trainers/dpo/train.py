@@ -254,16 +254,16 @@ def _step(
         learner.collect()
         sums += found.detach()
     if size > 1:
-        flat = torch.cat([tensor.grad.flatten() for tensor in learner.parameters])
-        parts = totals(flat).split([tensor.numel() for tensor in learner.parameters])
-        for tensor, part in zip(learner.parameters, parts, strict=True):
-            tensor.grad = part.view_as(tensor)
+        parts = totals(torch.cat([gradient.flatten() for gradient in learner.gradients]))
+        sizes = [gradient.numel() for gradient in learner.gradients]
+        for gradient, summed in zip(learner.gradients, parts.split(sizes), strict=True):
+            gradient.copy_(summed.view_as(gradient))
         totals(sums)
     norm = torch.nn.utils.clip_grad_norm_(learner.parameters, _CLIP)
     optimizer.step()
     learner.renew()
-    *averages, entropy, gradient = torch.cat([sums, norm[None]]).tolist()
-    return *averages, gradient, entropy
+    *averages, entropy, before_clipping = torch.cat([sums, norm[None]]).tolist()
+    return *averages, before_clipping, entropy
 
 
 def losses(
