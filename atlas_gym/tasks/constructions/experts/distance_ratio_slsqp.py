@@ -1,19 +1,21 @@
 """The largest distance lowered, the smallest kept at 1, by sequential quadratic programming from random starts."""
 
-import time
-
 import numpy as np
 from scipy.optimize import minimize
 
 
 def place(n, dimension):
-    began, rng, best, least = time.process_time(), np.random.default_rng(2), None, np.inf
+    rng, best, least, times = np.random.default_rng(2), None, np.inf, 0
     i, j = np.triu_indices(n, 1)
-    while time.process_time() - began < 8:
+    for _ in range(250):
         points = optimised(rng, n, dimension)
         squared = ((points[i] - points[j]) ** 2).sum(axis=1)
-        if squared.max() / squared.min() < least:
-            best, least = points, squared.max() / squared.min()
+        ratio = squared.max() / squared.min()
+        times = 1 if ratio < least * (1 - 1e-9) else times + (ratio < least * (1 + 1e-9))
+        if ratio < least:
+            best, least = points, ratio
+        if times == 6:  # so often found, it is hardly beaten
+            break
     return best
 
 
