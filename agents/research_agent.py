@@ -1,32 +1,36 @@
-"""The research agent: what to ask the language model next, on every island.
+"""The research agent: who is to write next, and what the language model is asked, on every island.
 
-The agent folds the run's records into its islands and its tallies of what paid, and makes proposals from
-them: per island and round one parent (by score), one worse program to show beside it, one style, one or several of its
-edit sites. It neither generates nor evaluates; the loop does, with ``propose`` and ``record``::
+The agent folds the run's records into its islands and its tallies of what paid. In each round it draws a parent for an
+island (by score) and a worse program to show beside it, shares the island's evaluations among the *writers*, and makes
+proposals: prompts for the model, one for each edit site, and completions of those writers that need no model. It
+neither generates nor evaluates; the loop does::
 
-    for proposal in agent.propose(round, islands, n):           # goes to an engine, which writes completions
-        proposal.candidate(id, round, completion)            # ... is evaluated
-    agent.record(candidate)                                  # in an order that is the same in every run
+    parent, worse = agent.parents(round, island)
+    shares = agent.shares(round, island, parent, settings)      # evaluations by writer
+    for proposal in agent.propose(round, island, parent, worse, asked):      # goes to an engine
+        proposal.candidate(id, round, completion)               # ... is evaluated
+    agent.record(candidate)                                     # in an order that is the same in every run
 
-A proposal depends on the seed, its labels and the records folded so far, nothing else. Migration
-happens in ``record``, when an island's first record of a round arrives, so replaying stored records alone
-restores the agent.
+What it answers depends on the seed, the labels and the records folded so far, nothing else. Migration happens in
+``record``, when an island's first record of a round arrives, so replaying stored records alone restores the agent.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from atlas_gym.agents.population.candidate import Candidate, Proposal
+from atlas_gym.agents.population.candidate import AGENT, EXPRESSIONS, NUMBERS, SUPPORTER, Candidate, Proposal
 from atlas_gym.agents.population.choice_statistics import ChoiceStatistics
 from atlas_gym.agents.population.island import Island
 from atlas_gym.agents.proposals import (
     Complete,
     EditLine,
     EditSite,
+    Expressions,
     MessageStyle,
-    Numeric,
+    Numbers,
     Rewrite,
     Showing,
     Style,
@@ -36,13 +40,18 @@ from atlas_gym.agents.settings import AgentSettings
 from atlas_gym.seeding import stream, torch_seed
 from atlas_gym.tasks.program_task import ProgramTask
 
+_RECENT = 0.98
+"""Decay of a writer's tally: half is forgotten in 34 evaluations."""
+_FLOOR = 0.12
+"""Share of the evaluations that are dealt to all writers alike, whatever they have found."""
+
 
 class NothingToEdit(ValueError):
-    """No style of the settings finds a place in a program where a model, or a random number, could write."""
+    """No writer finds a place in a program where it could write."""
 
 
 class ResearchAgent:
-    """Islands, styles and tallies of one run."""
+    """Islands, writers and tallies of one run."""
 
     def __init__(
         self,
@@ -64,15 +73,15 @@ class ResearchAgent:
         self._instances = instances
         self._best: dict[int, float] = {}
         self._weights = messages or self.settings.styles
-        self.styles: list[Style] = [
-            EditLine(spec.function), Complete(spec.function), Rewrite(spec, chat), Numeric(spec.function)
-        ]  # fmt: skip
+        asking: list[Style] = [EditLine(spec.function), Complete(spec.function), Rewrite(spec, chat)]
         if messages:
-            self.styles = [MessageStyle(spec, "rewrite"), MessageStyle(spec, "diff")]
-        self.styles = [style for style in self.styles if self._weights.get(style.name, 0) > 0]
+            asking = [MessageStyle(spec, "rewrite"), MessageStyle(spec, "diff")]
+        self.styles = [style for style in asking if self._weights.get(style.name, 0) > 0]
+        """How the model is asked."""
+        self._unasked: list[Style] = [Numbers(spec.function), Expressions(spec.function)]
         self._starts: dict[int, Candidate] = {}
         self._site_statistics = ChoiceStatistics()
-        self._style_statistics = ChoiceStatistics()
+        self._writers = ChoiceStatistics(decay=_RECENT, uniform=_FLOOR)
 
     @property
     def best_score(self) -> float | None:
@@ -80,21 +89,20 @@ class ResearchAgent:
         return sum(self._best.values()) / len(self._best) if self._best else None
 
     def record(self, record: Candidate) -> None:
-        """Fold one evaluated candidate into its island and the tallies."""
-        new = Island(
-            record.island, temperature=self.settings.temperature,
-            round=record.round,
-        )  # fmt: skip
+        """Fold one candidate into its island and the tallies."""
+        new = Island(record.island, temperature=self.settings.temperature, round=record.round)
         island = self.islands.setdefault(record.island, new)
         if record.round > island.round:
             self._begin_round(island, record.round)
         island.add(record)
         if record.origin == "seed":
             self._starts.setdefault(record.island, record)
-        if record.origin == "agent":
+        else:
             improved = self.improves(record)
-            self._site_statistics.add((record.style, record.site), improved)
-            self._style_statistics.add(record.style, improved)
+            if record.origin != SUPPORTER:
+                self._site_statistics.add((record.style, record.site), improved)
+            if record.evaluated and record.id >= 0:
+                self._writers.add(record.writer, improved)
         if record.score is not None:
             instance = record.island % self._instances
             self._best[instance] = max(record.score, self._best.get(instance, record.score))
@@ -104,94 +112,134 @@ class ResearchAgent:
         first = not record.is_copy and record.duplicate_of is None
         return first and record.gain is not None and record.gain > self.settings.min_gain
 
-    def propose(
+    def tuned(self) -> None:
+        """The model has been tuned: what it found before says little of what it will find."""
+        for style in self.styles:
+            self._writers.forget(style.name)
+
+    def yield_of(self, writer: str) -> float:
+        """The writer's recent rate of improvements per evaluation, shrunken towards 1/8."""
+        return self._writers.weight(writer)
+
+    def parents(self, round: int, island: int) -> tuple[Candidate, Candidate | None]:
+        """The program that an island changes in a round, and a worse one to show beside it, if it has one."""
+        if not self.settings.evolve:
+            return self._starts[island], None
+        rng = stream(self.seed, "parent", round, island)
+        parent = self.islands[island].choose_parent(rng)
+        return parent, self.islands[island].choose_worse(parent, rng)
+
+    def shares(
         self,
         round: int,
-        islands: Iterable[int],
-        n: int,
+        island: int,
+        parent: Candidate,
+        writers: Mapping[str, float],
+        evaluations: int,
         *,
-        purpose: str = "round",
-        notes: Mapping[int, Sequence[str]] | None = None,
-        sites: int = 1,
-    ) -> list[Proposal]:
-        """Per island ``n`` samples of one parent, divided among several of its edit sites: a proposal for each.
+        by_yield: bool,
+    ) -> Counter[str]:
+        """An island's evaluations in a round by writer: those of `writers` that find a place in the parent.
 
         Args:
-            round: Exploration round, a label of the random streams.
-            islands: Which islands are to propose.
-            n: Samples per island.
-            purpose: A further label of the random streams: other purposes get other proposals.
-            notes: Facts shown in an island's prompt, one line each, by island.
-            sites: Edit sites per island, at most.
+            round: exploration round, a label of the random stream.
+            island: the island.
+            parent: the program to change.
+            writers: ``agent``, ``supporter``, ``numbers``, ``expressions`` and their weights; the agent stands for its
+                styles.
+            evaluations: how many are shared.
+            by_yield: by Thompson sampling of their recent yields; otherwise in proportion to the weights.
+
+        Raises:
+            NothingToEdit: nobody finds a place.
         """
-        return [
-            proposal
-            for index in islands
-            for proposal in self._propose(
-                self.islands[index], round, n, purpose, (notes or {}).get(index, ()), sites
-            )
-        ]
+        able = self.require_writers(parent.program, writers, f"candidate {parent.id}")
+        rng = stream(self.seed, "shares", round, island)
+        if by_yield:
+            names = list(able)
+            return Counter(names[self._writers.sample(names, rng)] for _ in range(evaluations))
+        # Systematic sampling: each has its share, rounded up or down at random.
+        edges = np.cumsum(list(able.values())) / sum(able.values()) * evaluations
+        drawn = np.searchsorted(edges, np.arange(evaluations) + rng.random(), side="right")
+        return Counter(list(able)[min(place, len(able) - 1)] for place in drawn.tolist())
 
-    def _propose(
-        self, island: Island, round: int, n: int, purpose: str, notes: Sequence[str], sites: int
-    ) -> list[Proposal]:
-        rng = stream(self.seed, purpose, round, island.index)
-        # The program to change, and a worse one to show beside it.
-        parent = island.choose_parent(rng) if self.settings.evolve else self._starts[island.index]
-        worse = island.choose_worse(parent, rng) if self.settings.evolve else None
-        if parent.score is None:
-            raise ValueError(f"candidate {parent.id} has no score")
-        style, chosen = self._choose(parent, min(sites, n), rng)
-        score = parent.score if self.settings.scores else None
-        proposals = []
-        for number, site in enumerate(chosen):
-            shown = self.settings.variants if style.name == EditLine.name else 0
-            variants = self._variants(island, style, site)[-shown:] if shown else ()
-            showing = Showing(worse, notes, score, variants)
-            proposal = style.propose(parent, site, showing)
-            samples = n // len(chosen) + (number < n % len(chosen))
-            further = (number,) if number else ()
-            proposals.append(
-                replace(
-                    proposal,
-                    island=island.index,
-                    n=samples,
-                    seed=torch_seed(self.seed, purpose, "tokens", round, island.index, *further),
-                    texts=style.write(proposal, samples, rng),
-                )
-            )
-        return proposals
-
-    def require_sites(self, program: str, called: str) -> list[tuple[Style, list[EditSite]]]:
-        """The styles, each with the places in a program that it could ask about.
+    def require_writers(self, program: str, writers: Mapping[str, float], called: str) -> dict[str, float]:
+        """The writers that find a place in a program, the agent by its styles, with their weights.
 
         Raises NothingToEdit if there are none; it calls the program by the name that is given.
         """
-        options = [(style, sites) for style in self.styles if (sites := style.sites(program))]
-        if not options:
-            asked = ", ".join(name for name, weight in self._weights.items() if weight > 0)
-            raise NothingToEdit(
-                f"no style finds anything to rewrite in {called}, of {asked}: `numeric` needs a number, "
-                "the others a function with statements; `atlas check` lists what a start has"
+        asking = {s.name: self._weights[s.name] for s in self.styles if s.sites(program)}
+        scale = writers.get(AGENT, 0) / (sum(asking.values()) or 1)
+        able = {name: weight * scale for name, weight in asking.items()}
+        able |= {s.name: writers.get(s.name, 0) for s in self._unasked if s.sites(program)}
+        able[SUPPORTER] = writers.get(SUPPORTER, 0)
+        able = {name: weight for name, weight in able.items() if weight > 0}
+        if not able:
+            styles = ", ".join(name for name, weight in self._weights.items() if weight > 0)
+            asked = ", ".join(
+                name + f" ({styles})" * (name == AGENT) for name, weight in writers.items() if weight
             )
-        return options
+            raise NothingToEdit(
+                f"no writer finds anything to change in {called}, of {asked}: {NUMBERS} needs a number, "
+                f"{AGENT} and {EXPRESSIONS} a function with statements; `atlas check` lists what a start has"
+            )
+        return able
 
-    def _choose(
-        self, parent: Candidate, count: int, rng: np.random.Generator
-    ) -> tuple[Style, list[EditSite]]:
-        """A style, and up to `count` of the sites it finds in the parent."""
-        options = self.require_sites(parent.program, f"candidate {parent.id}")
-        prior = [self._weights[style.name] for style, _ in options]
-        tally = self._style_statistics if self.settings.adaptive_styles else ChoiceStatistics()
-        style, sites = options[tally.choose([style.name for style, _ in options], rng, prior)]
-        chosen: list[EditSite] = []
+    def propose(
+        self,
+        round: int,
+        island: int,
+        parent: Candidate,
+        worse: Candidate | None,
+        asked: Mapping[str, int],
+        *,
+        notes: Sequence[str] = (),
+        sites: int = 1,
+    ) -> list[Proposal]:
+        """Completions of a parent to be written, divided among several of its edit sites: a proposal for each.
+
+        Args:
+            round: exploration round, a label of the random streams.
+            island: the island that asks.
+            parent: the program to change.
+            worse: a worse program to show.
+            asked: completions by writer, the agent by its styles.
+            notes: facts shown in the prompts, a line each.
+            sites: edit sites that a model is asked about, at most; other writers use as many as they can.
+        """
+        if parent.score is None:
+            raise ValueError(f"candidate {parent.id} has no score")
+        proposals = []
+        for style in (*self.styles, *self._unasked):
+            n = asked.get(style.name, 0)
+            rng = stream(self.seed, "round", round, island, style.name)
+            chosen = self._sites(style, parent, min(sites, n) if style in self.styles else n, rng)
+            for number, site in enumerate(chosen):
+                shown = self.settings.variants if style.name == EditLine.name else 0
+                variants = self._variants(self.islands[island], style, site)[-shown:] if shown else ()
+                score = parent.score if self.settings.scores else None
+                proposal = style.propose(parent, site, Showing(worse, notes, score, variants))
+                samples = n // len(chosen) + (number < n % len(chosen))
+                proposals.append(
+                    replace(
+                        proposal,
+                        island=island,
+                        n=samples,
+                        seed=torch_seed(self.seed, "round", "tokens", round, island, style.name, number),
+                        texts=style.write(proposal, samples, rng),
+                    )
+                )
+        return proposals
+
+    def _sites(self, style: Style, parent: Candidate, count: int, rng: np.random.Generator) -> list[EditSite]:
+        """Up to `count` of the sites that a style finds in the parent, those that have paid more often."""
+        sites, chosen = style.sites(parent.program), list[EditSite]()
         while sites and len(chosen) < count:
-            labels = [(style.name, site.label) for site in sites]
-            site = sites[self._site_statistics.choose(labels, rng)]
+            site = sites[self._site_statistics.choose([(style.name, site.label) for site in sites], rng)]
             chosen.append(site)
             # Sites that begin at one place have one prompt, and prompts are what samples are told apart by.
             sites = [other for other in sites if other.start != site.start]
-        return style, chosen
+        return chosen
 
     def _variants(self, island: Island, style: Style, site: EditSite) -> list[tuple[float, str]]:
         """How the island's programs fill this site: the best score of each text, worst first."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-_STYLES = {"edit_line", "complete", "rewrite", "numeric"}
+_STYLES = {"edit_line", "complete", "rewrite"}
 
 
 @dataclass(frozen=True)
@@ -12,10 +12,8 @@ class AgentSettings:
     """How the research agent proposes."""
 
     styles: Mapping[str, float] = field(default_factory=lambda: {"edit_line": 1.0})
-    """Proposal styles and how often each is used, relative to each other: ``edit_line``, ``complete``,
-    ``rewrite``, ``numeric`` (no model)."""
-    adaptive_styles: bool = False
-    """Whether styles that yield improvements are used more often."""
+    """How it asks its model: ``edit_line``, ``complete``, ``rewrite``. Each is a writer of its own; the weights count
+    where shares are fixed."""
     min_gain: float = 0.002
     """A candidate counts as an improvement if it beats its parent by more, in units of the task's score."""
     temperature: float = 0.01

@@ -20,7 +20,9 @@ from atlas_gym.agents.engines.engine import Request, cut
 from atlas_gym.evaluation.result import Evaluation
 from atlas_gym.program_text import program_key
 
-Origin = Literal["seed", "agent", "supporter"]
+AGENT, SUPPORTER, NUMBERS, EXPRESSIONS = WRITERS = ("agent", "supporter", "numbers", "expressions")
+"""Who writes programs: the language model, the exploration supporter, and two that draw at random."""
+Origin = Literal["seed", "agent", "supporter", "numbers", "expressions"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Candidate:
     island: int
     """Island whose prompt (or start) produced the program."""
     origin: Origin
-    """Who wrote it: the task (its start), the research agent, or a supporter."""
+    """Who wrote it: the task (its start), or one of the writers."""
     style: str
     """Proposal style, for example ``edit_line``, or a supporter's kind of change; empty for seeds."""
     site: str
@@ -76,6 +78,19 @@ class Candidate:
             self, status=str(outcome.status), score=outcome.score, detail=outcome.detail,
             metrics=dict(outcome.metrics), diagnosis=outcome.diagnosis, duplicate_of=duplicate_of,
         )  # fmt: skip
+
+    def patched(self, id: int, round: int, island: int, kind: str, program: str) -> Candidate:
+        """A whole program that the exploration supporter made of this one."""
+        key = program_key(program)
+        return Candidate(
+            id=id, round=round, island=island, origin="supporter", style=kind, site="", parent_id=self.id, prompt="",
+            completion="", program=program, program_key=key, parent_score=self.score, is_copy=key == self.program_key,
+        )  # fmt: skip
+
+    @property
+    def writer(self) -> str:
+        """Who wrote it, the agent by the style in which it was asked."""
+        return self.style if self.origin == AGENT else self.origin
 
     @property
     def passed(self) -> bool:
@@ -123,6 +138,13 @@ class Proposal(Request):
         if self.texts is not None and len(self.texts) < self.n:
             raise ValueError("fewer completions were written than are asked for")
 
+    @property
+    def writer(self) -> Origin:
+        """Who answers it: a model, unless the style writes its completions itself."""
+        if self.style == NUMBERS:
+            return "numbers"
+        return "expressions" if self.style == EXPRESSIONS else "agent"
+
     def assemble(self, completion: str) -> str:
         """The program that ``completion`` makes; anything beyond its end is cut off."""
         if self.stop == "program":
@@ -133,22 +155,15 @@ class Proposal(Request):
         return self.prefix + text.rstrip() + self.suffix
 
     def candidate(self, id: int, round: int, completion: str) -> Candidate:
-        """The candidate that the research agent's completion makes."""
-        return self._made(id, round, completion, self.assemble(completion))
+        """The candidate that a completion makes, the research agent's or, of `texts`, another writer's."""
+        program = self.assemble(completion)
+        key = program_key(program)
+        return Candidate(
+            id=id, round=round, island=self.island, origin=self.writer, style=self.style, site=self.site,
+            parent_id=self.parent_id, prompt=self.prompt, completion=completion, program=program, program_key=key,
+            parent_score=self.parent_score, is_copy=key == self.parent_key,
+        )  # fmt: skip
 
     def taught(self, id: int, round: int, kind: str, completion: str) -> Candidate:
         """The candidate that a supporter's completion of the prompt makes."""
         return replace(self.candidate(id, round, completion), origin="supporter", style=kind)
-
-    def patched(self, id: int, round: int, kind: str, program: str) -> Candidate:
-        """A whole program that a supporter made of the same parent, without the prompt."""
-        made = self._made(id, round, "", program)
-        return replace(made, origin="supporter", style=kind, site="", prompt="")
-
-    def _made(self, id: int, round: int, completion: str, program: str) -> Candidate:
-        key = program_key(program)
-        return Candidate(
-            id=id, round=round, island=self.island, origin="agent", style=self.style, site=self.site,
-            parent_id=self.parent_id, prompt=self.prompt, completion=completion, program=program, program_key=key,
-            parent_score=self.parent_score, is_copy=key == self.parent_key,
-        )  # fmt: skip

@@ -1,8 +1,8 @@
 """Which choices have paid: trials and improvements per choice, forgotten slowly.
 
-Used for edit sites (which line to rewrite) and for styles. The weight (improvements + 1/2) / (trials + 4) is a
-shrunken rate of improvement: an untried choice stands at 1/8, above what most choices turn out to be, so
-everything is tried. A uniform share keeps every choice alive.
+Used for edit sites (which line to rewrite) and for writers (who is to write). A choice's shrunken rate of improvement,
+(improvements + 1/2) / (trials + 4), puts an untried one at 1/8, above what most choices turn out to be, so that
+everything is tried.
 """
 
 from collections.abc import Hashable, Sequence
@@ -10,15 +10,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+_PRIOR_IMPROVEMENTS, _PRIOR_TRIALS = 0.5, 4.0
+
 
 @dataclass
 class ChoiceStatistics:
-    """A tally that is changed only by :meth:`add`, in the order of the run's records."""
+    """A tally that is changed in the order of the run's records."""
 
     decay: float = 0.996
     """Factor on a choice's tally per trial of it; 0.996 forgets half in about 170 trials."""
     uniform: float = 0.25
-    """Share of the uniform distribution in every draw, in [0, 1]."""
+    """Share of the uniform distribution in every draw, in [0, 1]: it keeps every choice alive."""
     _tally: dict[Hashable, tuple[float, float]] = field(default_factory=dict)
 
     def add(self, choice: Hashable, improved: bool) -> None:
@@ -26,16 +28,29 @@ class ChoiceStatistics:
         trials, improvements = self._tally.get(choice, (0.0, 0.0))
         self._tally[choice] = (self.decay * trials + 1, self.decay * improvements + improved)
 
+    def forget(self, choice: Hashable) -> None:
+        """Hold a choice for untried again."""
+        self._tally.pop(choice, None)
+
     def weight(self, choice: Hashable) -> float:
         """Shrunken rate of improvement."""
         trials, improvements = self._tally.get(choice, (0.0, 0.0))
-        return (improvements + 0.5) / (trials + 4)
+        return (improvements + _PRIOR_IMPROVEMENTS) / (trials + _PRIOR_TRIALS)
 
-    def choose(
-        self, choices: Sequence[Hashable], rng: np.random.Generator, prior: Sequence[float] | None = None
-    ) -> int:
-        """Index of one of ``choices``, by weight (times ``prior``) mixed with uniform (times ``prior``)."""
-        priors = np.ones(len(choices)) if prior is None else np.asarray(prior, dtype=float)
-        weights = priors * [self.weight(choice) for choice in choices]
-        mixed = (1 - self.uniform) * weights / weights.sum() + self.uniform * priors / priors.sum()
+    def choose(self, choices: Sequence[Hashable], rng: np.random.Generator) -> int:
+        """Index of one of ``choices``, by weight mixed with uniform."""
+        weights = np.array([self.weight(choice) for choice in choices])
+        mixed = (1 - self.uniform) * weights / weights.sum() + self.uniform / len(choices)
         return int(rng.choice(len(choices), p=mixed / mixed.sum()))
+
+    def sample(self, choices: Sequence[Hashable], rng: np.random.Generator) -> int:
+        """Index of one of ``choices`` by Thompson sampling (Thompson, 1933): the best of a draw from each choice's
+        posterior, a Beta distribution about its weight; uniformly for the uniform share."""
+        if rng.random() < self.uniform:
+            return int(rng.integers(len(choices)))
+        tallies = [self._tally.get(choice, (0.0, 0.0)) for choice in choices]
+        draws = [
+            rng.beta(improved + _PRIOR_IMPROVEMENTS, trials - improved + _PRIOR_TRIALS - _PRIOR_IMPROVEMENTS)
+            for trials, improved in tallies
+        ]
+        return int(np.argmax(draws))

@@ -20,12 +20,13 @@ class EditLine(PartStyle):
 
     def places(self, source: Source) -> list[EditSite]:
         """One site per simple statement with a right side."""
-        found = [_site(source, node) for node in source.nodes(ast.stmt)]
+        found = [line_site(source, node) for node in source.nodes(ast.stmt)]
         return sorted((site for site in found if site is not None), key=lambda site: site.start)
 
 
-def _site(source: Source, node: ast.stmt) -> EditSite | None:
-    value = _right_side(node)
+def line_site(source: Source, node: ast.stmt) -> EditSite | None:
+    """Where the right side of a statement can be rewritten; None if it cannot."""
+    value = right_side(node)
     if (
         value is None
         or not source.starts_its_line(node)
@@ -41,7 +42,7 @@ def _site(source: Source, node: ast.stmt) -> EditSite | None:
     return EditSite(" ".join(beginning.split()), start, source.end(line), avoid=avoid)
 
 
-def _right_side(node: ast.stmt) -> ast.expr | None:
+def right_side(node: ast.stmt) -> ast.expr | None:
     """What stands right of a simple statement's ``=``, ``return`` or ``in``; None where no edit makes sense."""
     if isinstance(node, ast.For):
         return node.iter if node.body[0].lineno > node.lineno else None

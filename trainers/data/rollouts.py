@@ -143,7 +143,7 @@ def judged(group: Sequence[Pending], cache: ProgramCache) -> list[Candidate]:
     for place, (candidate, evaluation) in enumerate(group, start=1):
         try:
             known = cache.recorded(candidate.program_key, candidate.island) if evaluation is None else None
-            found.append(candidate.judged(known or outcome(evaluation)))
+            found.append(candidate.judged(known or outcome(evaluation), known.id if known else None))
         except InfrastructureError:
             if place == len(group) and not found:
                 raise

@@ -36,8 +36,8 @@ class AtlasRun(Parts):
         with ExitStack() as opened:
             super().__init__(config, store, observers, opened)
             self.explorer = Explorer(
-                config.exploration, self.agent, lambda: self._generator(), self.cache, store,
-                self.supporters.exploration, teaching=config.teaches_exploration,
+                config.exploration, config.writers, self.agent, lambda: self._generator(), self.cache, store,
+                self.supporters.exploration,
                 notes=[self.tasks.observed(task) for task in self.tasks.tasks()],
             )  # fmt: skip
             self.tuning = Tuning(self, self.policy) if self.policy else None

@@ -11,6 +11,7 @@ from atlas_gym import yaml_text
 from atlas_gym.agents.engines.engine import Sampling
 from atlas_gym.agents.engines.settings import EngineSettings
 from atlas_gym.agents.models.settings import LoraSettings
+from atlas_gym.agents.population.candidate import AGENT, SUPPORTER
 from atlas_gym.agents.settings import AgentSettings
 from atlas_gym.agents.supporters.settings import SupporterSettings
 from atlas_gym.trainers.data.settings import GateScore, PairSettings
@@ -46,8 +47,8 @@ class RunConfig:
     """Starting program: `named` (constants on lines of their own), `inlined` or `scratch`."""
     method: str = "atlas"
     """What learns, and how: `atlas`, `evodpo`, `evotune`, `search`, `best-of-n`, without a model
-    `supporter-alone` and `numbers-alone`, or ATLAS without one component, such as `atlas-no-gate` (all in
-    `trainers.loop.methods`)."""
+    `supporter-alone`, `numbers-alone` and `expressions-alone`, or ATLAS with one thing changed, such as `atlas-no-gate`
+    (all in `trainers.loop.methods`)."""
     tuning: bool = True
     """Whether there are fine-tuning phases at all; without them the model is frozen."""
     control: Literal["off", "frozen"] = "off"
@@ -108,10 +109,9 @@ class RunConfig:
     """Where the policy's weights are; `auto`: on a GPU if torch finds one."""
     supporters: SupporterSettings = field(default_factory=SupporterSettings)
     """The three supporters: `off`, `rules` or `llm` for each."""
-    teaching: Literal["off", "exploration", "phase", "both"] = "off"
-    """Where the exploration supporter answers the agent's own prompts, so that pairs may choose its answers: in
-    `exploration` (what it adds there then keeps to the place that the island's prompt leaves open), before each
-    `phase` (answers that enter no island), or in `both`."""
+    teaching: bool = False
+    """Whether the exploration supporter answers the agent's own prompts before each phase, so that pairs may choose its
+    answers. They are evaluated, and enter the islands, like any of its patches."""
     taught_per_prompt: int = 6
     """Answers of the supporter to each prompt of a phase, at most."""
     exam: ExamSettings = ExamSettings()
@@ -131,17 +131,17 @@ class RunConfig:
             if getattr(self, name) > most:
                 yield f"{name} must be at most {most}"
         layout = self.exploration
-        drafts = layout.samples * layout.draws + layout.patches
-        if self.rounds * layout.islands * drafts > _MOST_CANDIDATES:
+        if self.rounds * layout.islands * layout.samples * layout.draws > _MOST_CANDIDATES:
             yield (
-                f"rounds × islands × (samples × draws + patches) come to more than {_MOST_CANDIDATES} programs: lower "
-                "rounds, exploration.islands, exploration.samples or exploration.patches"
+                f"rounds × islands × samples × draws come to more than {_MOST_CANDIDATES} programs: lower rounds, "
+                "exploration.islands, exploration.samples or exploration.draws"
             )
         if len(self.instances) > layout.islands:
             yield "there must be an island for each of the instances"
-        taught = self.teaches_exploration or (self.teaching == "phase" and self.phases > 0)
-        if taught and self.supporters.exploration.form == "off":
-            yield "nobody teaches while supporters.exploration.form is off: set it to rules or llm, or teaching: off"
+        if self.teaching and self.phases > 0 and self.supporters.exploration.form == "off":
+            yield "nobody teaches while supporters.exploration.form is off: set it to rules or llm, or teaching: false"
+        if not self.writers:
+            yield "supporters.exploration.form is off, and exploration.writers names nobody but the supporter"
         yield from self._untunable()
 
     def _untunable(self) -> Iterator[str]:
@@ -157,26 +157,17 @@ class RunConfig:
         return self.backend.chat.styles if self.backend.name == "chat" else None
 
     @property
-    def teaches_phases(self) -> bool:
-        """Whether the exploration supporter answers the prompts of each phase."""
-        return self.teaching in ("phase", "both")
-
-    @property
-    def teaches_exploration(self) -> bool:
-        """Whether what the exploration supporter adds in exploration answers the islands' prompts."""
-        return self.teaching in ("exploration", "both")
+    def writers(self) -> dict[str, float]:
+        """Who writes programs, by weight."""
+        weights = dict(self.exploration.writers)
+        if self.supporters.exploration.form == "off":
+            weights.pop(SUPPORTER, None)
+        return {name: weight for name, weight in weights.items() if weight > 0}
 
     @property
     def needs_policy(self) -> bool:
         """Whether the model's weights are needed in this process."""
-        return self.asks_model and (self.backend.name == "transformers" or self.phases > 0)
-
-    @property
-    def asks_model(self) -> bool:
-        """Whether a model writes anything; changed numbers and supporters' edits need none."""
-        styles = self.messages or self.agent.styles
-        written = any(weight > 0 for style, weight in styles.items() if style != "numeric")
-        return self.phases > 0 or (self.exploration.samples > 0 and written)
+        return self.phases > 0 or (self.backend.name == "transformers" and AGENT in self.writers)
 
     @property
     def phases(self) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 from atlas_gym import ProgramTask
 from atlas_gym.agents.engines.engine import Engine
 from atlas_gym.agents.population.candidate import Proposal
-from atlas_gym.agents.proposals import Numeric, Showing, Style
+from atlas_gym.agents.proposals import Showing, Style
 from atlas_gym.evaluation import Pool
 from atlas_gym.seeding import stream, torch_seed
 from atlas_gym.trainers.data.comparison import Comparison, compare
@@ -52,7 +52,7 @@ class Exam:
     Args:
         config: how many questions of what, from which start, and whether prompts give scores.
         tasks: poses the instances.
-        styles: how the agent asks its model; numbers drawn without a model are no answer of it.
+        styles: how the agent asks its model.
         pool: evaluates programs.
         store: the run's store, where nothing of this is looked up.
     """
@@ -66,7 +66,7 @@ class Exam:
         store: RunStore,
     ):
         self._settings, self._start, self._agent = config.exam, config.start, config.agent
-        self._styles = [style for style in styles if style.name != Numeric.name]
+        self._styles = styles
         self._posed = [
             (instance, tasks.unseen(instance, seed))
             for instance in config.exam.instances

@@ -1,26 +1,26 @@
 """Exploration: prompts become programs, those that run are evaluated, in an order that never varies.
 
-In each round every island asks for completions of its parent, several for each program that is to be evaluated, and
-the exploration supporter may add programs of its own. Each has a smoke run the moment it is written, while the model
-goes on writing. Of those that pass it and are new the first are evaluated; what failed is kept as a failure, to learn
-from. When all of a round is evaluated it is stored, and only then folded into the islands, in the order of the
-candidates' ids: the result does not depend on how fast anything was. A resumed run goes through the same steps; a
-round that is already in the store is read instead of made.
+In each round every island shares its evaluations among the writers (`ResearchAgent.shares`), who write several programs
+for each: the exploration supporter patches the island's parent, the model completes prompts, and two writers draw at
+random. Each program has a smoke run the moment it is written, while the model goes on writing. Of those that pass it
+and are new every writer's first are evaluated, as many as its share; what it cannot deliver falls to the others, the
+most successful first. What failed is kept as a failure, to learn from. When all of a round is evaluated it is stored,
+and only then folded into the islands, in the order of the candidates' ids: the result does not depend on how fast
+anything was. A resumed run goes through the same steps; a round that is already in the store is read instead of made.
 
 A program that the machine failed to evaluate is counted and otherwise forgotten: it becomes no candidate, so that
 nothing is learned from it. Where that happens to a whole round, the run ends with the reason and can be resumed.
 """
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
 from atlas_gym.agents.engines.engine import Completion, Engine
-from atlas_gym.agents.population.candidate import Candidate, Proposal
-from atlas_gym.agents.proposals.completing import completion_of, site_of
+from atlas_gym.agents.population.candidate import SUPPORTER, Candidate, Proposal
 from atlas_gym.agents.research_agent import ResearchAgent
 from atlas_gym.agents.supporters.consult import SupporterCall
 from atlas_gym.agents.supporters.exploration import FAILURES_TOLD, ExplorationRequest, ExplorationSupporter
@@ -52,6 +52,8 @@ class Explorer:
 
     settings: ExplorationSettings
     """The layout of a round."""
+    writers: Mapping[str, float]
+    """Who writes, by weight."""
     agent: ResearchAgent
     """Makes proposals and keeps the islands."""
     generator: Callable[[], Engine]
@@ -61,9 +63,7 @@ class Explorer:
     store: RunStore
     """Every round is stored before it is folded into the islands."""
     supporter: ExplorationSupporter | None = None
-    """Adds programs of its own, recorded as such; None for none."""
-    teaching: bool = False
-    """Whether what the supporter adds answers the islands' prompts, and so may teach the agent."""
+    """Patches the islands' parents; None for none."""
     notes: Sequence[Sequence[str]] = ((),)
     """What prompts say of each instance, a line each."""
 
@@ -88,7 +88,7 @@ class Explorer:
                 )  # fmt: skip
                 records.append(start.judged(found, same.id if same else None))
             self.store.add_round(0, records, {"round": 0})
-        self._fold(records)
+        self.fold(records)
 
     def rounds(self, first: int, last: int) -> Iterator[dict[str, Any]]:
         """Explore the rounds `first` to `last`; yields each one's summary when it is folded."""
@@ -96,23 +96,20 @@ class Explorer:
             summary = self.store.round_summary(round_)
             if summary is None:
                 summary = self._explore(round_)
-            self._fold(self.store.round_candidates(round_))
+            self.fold(self.store.round_candidates(round_))
             yield summary
 
     def _explore(self, round_: int) -> dict[str, Any]:
         """Write, try, evaluate and store a round; returns its summary."""
-        layout, islands = self.settings, range(self.settings.islands)
-        proposals = self.agent.propose(
-            round_, islands, max(1, layout.samples * layout.draws),
-            notes={i: self.notes[i % len(self.notes)] for i in islands}, sites=layout.sites,
-        )  # fmt: skip
+        layout = self.settings
         drafts: list[Draft] = []
-        # The samples of an island's proposals are numbered on.
-        before, asked = [], Counter[int]()
-        for proposal in proposals:
-            before.append(asked[proposal.island])
-            asked[proposal.island] += proposal.n
-        tokens = 0
+        shares: list[Counter[str]] = []
+        proposals: list[Proposal] = []
+        calls: list[SupporterCall] = []
+        first: list[
+            int
+        ] = []  # of each proposal: the number of its first completion within its island's round
+        started, tokens = time.monotonic(), 0
 
         def draft(candidate: Candidate, request: int) -> None:
             known = candidate.program_key in self.cache.keys(candidate.island)
@@ -123,26 +120,52 @@ class Explorer:
             nonlocal tokens
             tokens += completion.tokens
             proposal = proposals[request]
-            id_ = layout.candidate_id(round_, proposal.island, before[request] + sample)
+            id_ = layout.candidate_id(round_, proposal.island, first[request] + sample)
             draft(proposal.candidate(id_, round_, completion.text), request)
 
-        started = time.monotonic()
-        if layout.samples:
-            write(self.generator, proposals, written)
+        for island in range(layout.islands):
+            parent, worse = self.agent.parents(round_, island)
+            shares.append(
+                self.agent.shares(
+                    round_, island, parent, self.writers, layout.samples, by_yield=layout.by_yield
+                )
+            )
+            asked = Counter({writer: layout.draws * n for writer, n in shares[island].items()})
+            notes = list(self.notes[island % len(self.notes)])
+            number = asked.pop(SUPPORTER, 0)
+            if number and self.supporter is not None:
+                request = ExplorationRequest(
+                    ("round", round_, "island", island), self.agent.spec, parent,
+                    list(self.agent.islands[island].failed)[-FAILURES_TOLD:],
+                    tried=self.cache.keys(island), max_patches=number,
+                )  # fmt: skip
+                consultation = self.supporter.consult(request)
+                calls.append(consultation.call)
+                for place, patch in enumerate(consultation.advice.patches[:number]):
+                    id_ = layout.candidate_id(round_, island, place)
+                    draft(parent.patched(id_, round_, island, patch.kind, patch.program), -1)
+            for proposal in self.agent.propose(
+                round_, island, parent, worse, asked, notes=notes, sites=layout.sites
+            ):
+                proposals.append(proposal)
+                first.append(number)
+                number += proposal.n
+        write(self.generator, proposals, written)
         generated = time.monotonic()
-        calls = self._consult(round_, proposals, draft)
-        chosen, failed = self._choose(drafts)
+        chosen, failed = self._choose(drafts, shares)
         self.cache.forget_smoke_runs()
         records, lost = self._judged([(c, self.cache.submit(c.program, c.island)) for c in chosen])
-        tried = sum(draft.smoke is not None for draft in drafts)
+        evaluated = Counter(record.writer for record in records)
+        improving = Counter(record.writer for record in records if self.agent.improves(record))
         summary = {
             "round": round_,
             **counts(records, self.agent.settings.min_gain),
             "drawn": len(drafts),
-            "smoke_runs": tried,
+            "smoke_runs": sum(draft.smoke is not None for draft in drafts),
             "smoke_failed": len(failed),
             "lost": lost,
-            "island_best": {str(i): self._island_best(i, records) for i in islands},
+            "writers": {name: [count, improving[name]] for name, count in evaluated.items()},
+            "island_best": {str(i): self._island_best(i, records) for i in range(layout.islands)},
             "consulted": len(calls),
             "skipped": [call.reason for call in calls if call.status == "skipped"],
             "tokens": tokens,
@@ -150,79 +173,45 @@ class Explorer:
             "evaluation_wait_s": round(time.monotonic() - generated, 3),
         }
         both = sorted([*records, *failed], key=lambda record: record.id)
-        self.store.add_round(round_, both, summary, proposals, calls)
+        self.store.add_round(round_, both, summary, [p for p in proposals if p.texts is None], calls)
         return summary
 
-    def _consult(
-        self, round_: int, proposals: Sequence[Proposal], draft: Callable[[Candidate, int], None]
-    ) -> list[SupporterCall]:
-        """Ask the supporter about each island's parent and hand over what it writes; returns the calls."""
-        if self.supporter is None or not self.settings.patches:
-            return []
-        calls: list[SupporterCall] = []
-        # Of several proposals of an island the last: whoever advises looks at the parent, which is the same.
-        for proposal in {proposal.island: proposal for proposal in proposals}.values():
-            island, parent = proposal.island, self.store.candidate(proposal.parent_id)
-            request = ExplorationRequest(
-                ("round", round_, "island", island), self.agent.spec, parent,
-                list(self.agent.islands[island].failed)[-FAILURES_TOLD:],
-                tried=self.cache.keys(island), max_patches=self.settings.patches,
-                site=site_of(proposal, parent.program) if self.teaching else None,
-            )  # fmt: skip
-            consultation = self.supporter.consult(request)
-            calls.append(consultation.call)
-            patches = consultation.advice.patches[: self.settings.patches]
-            for slot, patch in enumerate(patches, start=self.settings.samples * self.settings.draws):
-                id_ = self.settings.candidate_id(round_, island, slot)
-                completion = completion_of(proposal, patch.program) if self.teaching else None
-                candidate = (
-                    proposal.patched(id_, round_, patch.kind, patch.program)
-                    if completion is None
-                    else proposal.taught(id_, round_, patch.kind, completion)
-                )
-                draft(candidate, -1)
-        return calls
-
-    def _choose(self, drafts: Sequence["Draft"]) -> tuple[list[Candidate], list[Candidate]]:
+    def _choose(
+        self, drafts: Sequence[Draft], shares: Sequence[Mapping[str, int]]
+    ) -> tuple[list[Candidate], list[Candidate]]:
         """What is to be evaluated, by id, and what failed its smoke run.
 
-        Of each proposal the first drafts that passed and are new, its share of the island's samples; then those of the
-        island's other proposals until there are `samples`; and every patch that passed.
+        A writer's programs that passed and are new stand in turn by edit site, the first of each before the second of
+        any. Each writer has its share of them; then the writers fill what is left, by their yields.
         """
-        chosen: list[Candidate] = []
+        passed: dict[tuple[int, str], list[tuple[int, int, Candidate]]] = defaultdict(list)
         failed: list[Candidate] = []
-        spare: dict[int, list[Candidate]] = {}
-        taken, seen = Counter[int](), set[tuple[int, str | None]]()
-        proposals_of: dict[int, set[int]] = {}
-        for own in drafts:
-            if own.request >= 0:
-                proposals_of.setdefault(own.candidate.island, set()).add(own.request)
-        for own in sorted(drafts, key=lambda draft: draft.candidate.id):
-            candidate, island = own.candidate, own.candidate.island
+        seen, turns = set[tuple[int, str | None]](), Counter[tuple[int, int]]()
+        for draft in sorted(drafts, key=lambda draft: draft.candidate.id):
+            candidate, island = draft.candidate, draft.candidate.island
             key = self.cache.instance(island), candidate.program_key
-            if own.smoke is None or (candidate.program_key is not None and key in seen):
+            if draft.smoke is None or (candidate.program_key is not None and key in seen):
                 continue
             seen.add(key)
             try:
-                found = own.smoke.result()
+                found = draft.smoke.result()
             except InfrastructureError:  # the evaluation will meet the machine's failure, or not
                 found = None
             if found is not None and not passes(found):
                 failed.append(replace(candidate.judged(found), evaluated=False))
-            elif own.request < 0:
-                chosen.append(candidate)
-            else:
-                share = -(-self.settings.samples // len(proposals_of[island]))
-                if taken[own.request] < share:
-                    taken[own.request] += 1
-                    chosen.append(candidate)
-                else:
-                    spare.setdefault(island, []).append(candidate)
-        for island in range(self.settings.islands):
-            own_drafts = [c for c in chosen if c.island == island and c.origin == "agent"]
-            surplus = own_drafts[self.settings.samples :]
-            chosen = [c for c in chosen if c not in surplus]
-            chosen += spare.get(island, [])[: max(0, self.settings.samples - len(own_drafts))]
+                continue
+            turns[island, draft.request] += 1
+            queue = passed[island, candidate.writer]
+            queue.append((turns[island, draft.request], candidate.id, candidate))
+        chosen: list[Candidate] = []
+        for island, share in enumerate(shares):
+            queues = {writer: sorted(passed[island, writer], key=lambda entry: entry[:2]) for writer in share}
+            spare = []
+            for writer in sorted(queues, key=self.agent.yield_of, reverse=True):
+                chosen += [candidate for *_, candidate in queues[writer][: share[writer]]]
+                spare += [candidate for *_, candidate in queues[writer][share[writer] :]]
+            missing = self.settings.samples - sum(candidate.island == island for candidate in chosen)
+            chosen += spare[: max(0, missing)]
         return sorted(chosen, key=lambda candidate: candidate.id), failed
 
     def _judged(self, pending: Sequence[Pending]) -> tuple[list[Candidate], int]:
@@ -242,7 +231,8 @@ class Explorer:
                     raise
         return records, lost
 
-    def _fold(self, records: Sequence[Candidate]) -> None:
+    def fold(self, records: Sequence[Candidate]) -> None:
+        """Take stored candidates into the islands."""
         for record in records:
             self.cache.record(record)
             self.agent.record(record)

@@ -10,33 +10,43 @@ from typing import Any
 Settings = Mapping[str, Any]
 
 _OFF: Settings = {"form": "off"}
-_ALONE: Settings = {"exploration": _OFF, "strategist": _OFF, "inspector": _OFF}
+_NO_SUPPORTERS: Settings = {"exploration": _OFF, "strategist": _OFF, "inspector": _OFF}
+
+
+def _alone(writer: str) -> Settings:
+    return {"exploration": {"writers": {writer: 1.0}}}
+
+
+_UNTUNED: Settings = {"tuning": False, "supporters": _NO_SUPPORTERS}
 
 METHODS: Mapping[str, Settings] = {
-    # ATLAS, all defaults: three supporters, a reference that moves through the gate, each phase goes on from the last
-    # policy.
+    # ATLAS, all defaults: four writers by their yields, three supporters, a reference that moves through the gate, each
+    # phase goes on from the last policy.
     "atlas": {},
     # The paper's ablation: a moving reference without supporters or gate.
-    "evodpo": {"phase": {"reference": "every_phase"}, "supporters": _ALONE},
+    "evodpo": {"phase": {"reference": "every_phase"}, "supporters": _NO_SUPPORTERS, **_alone("agent")},
     # EvoTune (Surina et al., 2025): fixed reference, every phase begins at the base model.
-    "evotune": {"phase": {"reference": "fixed", "initialisation": "base"}, "supporters": _ALONE},
+    "evotune": {
+        "phase": {"reference": "fixed", "initialisation": "base"},
+        "supporters": _NO_SUPPORTERS,
+        **_alone("agent"),
+    },
     # Evolutionary search with the untuned model.
-    "search": {"tuning": False, "supporters": _ALONE},
+    "search": {**_UNTUNED, **_alone("agent")},
     # The untuned model on the starting program over and over: what evolution itself is worth.
-    "best-of-n": {"tuning": False, "supporters": _ALONE, "agent": {"evolve": False}},
-    # The exploration supporter's edits and no model: what its rules find by themselves, as many programs a round.
+    "best-of-n": {**_UNTUNED, **_alone("agent"), "agent": {"evolve": False}},
+    # Controls without a model: the exploration supporter's rules, random numbers, random expressions.
     "supporter-alone": {
         "tuning": False,
-        "exploration": {"samples": 0, "patches": 8},
-        "supporters": {"exploration": {"form": "rules"}, "strategist": _OFF, "inspector": _OFF},
+        "supporters": {**_NO_SUPPORTERS, "exploration": {"form": "rules"}},
+        **_alone("supporter"),
     },
-    # Random changes of constants and no model: what numbers alone are worth.
-    "numbers-alone": {
-        "tuning": False,
-        "supporters": _ALONE,
-        "agent": {"styles": {"edit_line": 0.0, "numeric": 1.0}},
-    },
-    # ATLAS without its gate: the reference stays, or follows every phase.
+    "numbers-alone": {**_UNTUNED, **_alone("numbers")},
+    "expressions-alone": {**_UNTUNED, **_alone("expressions")},
+    # ATLAS with one thing changed: shares that nothing moves, no other writer than the agent, no gate (the reference
+    # stays, or follows every phase).
+    "atlas-fixed-shares": {"exploration": {"by_yield": False}},
+    "atlas-agent-alone": _alone("agent"),
     "atlas-fixed-reference": {"phase": {"reference": "fixed"}},
     "atlas-no-gate": {"phase": {"reference": "every_phase"}},
 }

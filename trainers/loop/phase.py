@@ -53,7 +53,7 @@ class Tuning:
         asked = self.config.exam.samples > 0
         self.exam = Exam(self.config, run.tasks, run.agent.styles, run.pool, run.store) if asked else None
         self.data = PhaseData(run, policy.tokenizer, self.exam)
-        supporter = run.supporters.exploration if self.config.teaches_phases else None
+        supporter = run.supporters.exploration if self.config.teaching else None
         self.teacher = Teacher(run, supporter) if supporter else None
         self.advisers = PhaseAdvisers(self.config, run.supporters, self.store)
         self._fresh: dict[str, Callable[[], list[list[Candidate]]]] = {}
@@ -68,7 +68,9 @@ class Tuning:
         first, last = config.blocks[k - 1]
         if len(store.phases()) >= k:  # what is stored is read
             row = store.phases()[k - 1]
+            self._fold_taught(k)
             if not row.get("skipped"):
+                self.run.agent.tuned()
                 for adapter, saved in ((POLICY, row["policy_digest"]), (REFERENCE, row["reference_digest"])):
                     self.policy.restore(adapter, self._folder(k, adapter), saved)
             return None
@@ -83,6 +85,7 @@ class Tuning:
         if self.teacher is not None:
             self.tell("stage", f"phase {k}: the exploration supporter answers the agent's prompts")
             self.teacher.teach(k, first, last, set(held_apart))
+            self._fold_taught(k)
         buffer, G_k = self.data.buffer(k, held_apart)
 
         def built(controls: TuningControls) -> list[PreferencePair]:
@@ -115,10 +118,16 @@ class Tuning:
             self.take_exam(k)
         row = self._row(outcome, advice) | {"chosen_from": self.data.origins(D_k)}
         store.add_phase(k, last, outcome.promoted, row, D_k, self.advisers.calls)
+        self.run.agent.tuned()
         for call in self.advisers.calls:
             if call.status == "skipped":
                 self.tell("stage", f"{call.role}: no answer, the phase went on without: {call.reason}")
         return None
+
+    def _fold_taught(self, k: int) -> None:
+        for record in self.store.taught(k, first=k):
+            self.run.cache.record(record)
+            self.run.agent.record(record)
 
     def conclude(self) -> None:
         """Examine the policy that the phases have led to, where each has not been examined after its phase."""

@@ -13,10 +13,11 @@ from typing import Any
 import torch
 
 from atlas_gym import make_task
-from atlas_gym.agents.engines.engine import EngineError
+from atlas_gym.agents.engines.engine import Engine, EngineError
 from atlas_gym.agents.engines.open_engine import open_engine, tokenizer_of
 from atlas_gym.agents.models.loading import resolve_model
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.agents.population.candidate import AGENT
 from atlas_gym.agents.proposals.rewrite import chat_of
 from atlas_gym.agents.research_agent import ResearchAgent
 from atlas_gym.agents.supporters.build import build_supporters
@@ -59,23 +60,25 @@ class Parts:
         self.spec = make_task(config.env, **config.env_args)
         self.pool = opened.enter_context(make_pool(config))
         self.policy = make_policy(config, folder, store) if folder else None
+        writes = AGENT in config.writers
         tokenizer = self.policy.tokenizer if self.policy else None
-        if config.asks_model and not self.policy:
+        if writes and tokenizer is None:
             tokenizer = tokenizer_of(config.backend, config.model)
         self.agent = ResearchAgent(
             self.spec, config.agent, seed=config.seed, chat=chat_of(tokenizer), messages=config.messages,
             instances=len(self.tasks.instances),
         )  # fmt: skip
-        for island in range(config.exploration.islands if config.exploration.samples else 0):
-            start = self.tasks.instances[island % len(self.tasks.instances)].start or config.start
-            self.agent.require_sites(self.spec.starts[start], f"the start `{start}`")
-        if config.asks_model:  # else nothing will be asked of it
+        for start in {own.start or config.start for own in self.tasks.instances}:
+            self.agent.require_writers(self.spec.starts[start], config.writers, f"the start `{start}`")
+        self.backend: Engine
+        """Writes the agent's completions; of a run without a model there is none."""
+        if writes or self.policy:
             self.backend = open_engine(
                 config.backend, config.sampling, model=config.model, folder=store.folder, policy=self.policy
-            )
+            )  # fmt: skip
             opened.callback(self.backend.close)
         greet_supporters(config.supporters)
-        for text in silent_servers(config):
+        for text in silent_servers(config) if writes else ():
             self.tell("stage", text)
         self.cache = ProgramCache(self.pool, self.tasks.tasks(), store)
         self.supporters = build_supporters(config.supporters, config.seed)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from atlas_gym.agents.population.candidate import WRITERS
 from atlas_gym.trainers.store.plain import require
 
 
@@ -18,27 +19,29 @@ class ExplorationSettings:
     islands: int = 6
     """Number of islands (paper: 6)."""
     samples: int = 8
-    """Programs of the agent per island and round that are evaluated, at most (EvoTune: 8). 0: only the supporter
-    writes."""
+    """Programs per island and round that are evaluated, at most (EvoTune: 8)."""
+    writers: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(WRITERS, 1.0))
+    """Who writes them, and how much where shares are fixed: `agent` (the model), `supporter` (the exploration
+    supporter's patches, unless it is off), and without a model `numbers` and `expressions`, drawn at random."""
+    by_yield: bool = True
+    """Whether a writer's share follows what it has found lately, in improvements per evaluation."""
     draws: int = 4
-    """Completions that are drawn for each of them. All have a smoke run; the first that pass it and are new are
+    """Programs that are written for each of them. All have a smoke run; the first that pass it and are new are
     evaluated."""
     sites: int = 1
-    """Edit sites of its parent at which an island asks in a round, at most; its samples are divided among them. The
-    prompts of one parent are read together, so further sites cost little."""
-    patches: int = 2
-    """Programs the exploration supporter may add per island and round; 0: it adds none, and is not asked."""
+    """Edit sites of its parent at which an island asks in a round, at most; the agent's samples are divided among them.
+    The prompts of one parent are read together, so further sites cost little."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.sites <= max(1, self.samples):
-            raise ValueError("sites must lie between 1 and the number of samples")
-        require(self, {"at least 0": "samples patches", "at least 1": "islands draws"})
-        if self.samples + self.patches < 1:
-            raise ValueError("samples + patches must be at least 1")
+        require(self, {"at least 1": "islands samples draws sites"})
+        if unknown := sorted(set(self.writers) - set(WRITERS)):
+            raise ValueError(f"exploration.writers: there is no {unknown[0]!r}, only {', '.join(WRITERS)}")
+        if min(self.writers.values(), default=0) < 0 or not sum(self.writers.values()) > 0:
+            raise ValueError("exploration.writers need weights of at least 0, one of them positive")
 
-    def candidate_id(self, round_: int, island: int, sample: int) -> int:
+    def candidate_id(self, round_: int, island: int, number: int) -> int:
         """Arithmetic id: equal in every run of the same layout, and ascending in the order of recording."""
-        return (round_ * self.islands + island) * (self.samples * self.draws + self.patches) + sample
+        return (round_ * self.islands + island) * self.samples * self.draws + number
 
 
 @dataclass(frozen=True)

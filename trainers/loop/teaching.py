@@ -1,12 +1,13 @@
 """The exploration supporter as a teacher: it answers the agent's own prompts, and the answers become preference data.
 
 Paper, section 2.1: in a fine-tuning phase the supporter proposes completions for each prompt, informed by recent
-failures, from which preference supervision is constructed. Its program is scored like
-any candidate's and stored with the prompt, but it enters no island: whatever a run finds, the agent has written. Pairs
-may choose such an answer or reject it (`trainers.data.pairs`).
+failures, from which preference supervision is constructed. Each is a program like any other: it is evaluated, counts in
+the run's budget, is stored with the prompt and enters the island that asked. Pairs may choose such an answer or reject
+it (`trainers.data.pairs`).
 """
 
 from collections.abc import Callable, Sequence, Set
+from dataclasses import replace
 
 import numpy as np
 
@@ -76,7 +77,13 @@ class Teacher:
                     answer = proposal.taught(next_id, round_, patch.kind, completion)
                     pending.append((answer, self._run.cache.submit(answer.program, answer.island)))
                     next_id -= 1
-        self._store.add_taught(phase, last, judged(pending, self._run.cache), calls)
+        first: dict[tuple[int, str | None], int] = {}  # two prompts may have one program for their answer
+        answers = []
+        for record in judged(pending, self._run.cache):
+            key = self._run.cache.instance(record.island), record.program_key
+            earlier = first.setdefault(key, record.id)
+            answers.append(replace(record, duplicate_of=earlier) if earlier != record.id else record)
+        self._store.add_taught(phase, last, answers, calls)
 
     def _failures(self, round_: int, proposal: Proposal) -> list[Candidate]:
         answers = self._store.round_candidates(round_, proposal.island)

@@ -52,9 +52,9 @@ class StoreQueries:
         """Exploration's evaluated candidates by id, read as they are asked for; `where`: an SQL condition over `c`."""
         return self._records(f"c.phase IS NULL AND c.evaluated AND {where}", args)
 
-    def taught(self, last: int) -> list[Candidate]:
-        """Candidates that a supporter wrote for the phases up to `last`, in order."""
-        return list(self._records("c.phase <= ?", (last,)))[::-1]
+    def taught(self, last: int, first: int = 1) -> list[Candidate]:
+        """What a supporter wrote for the phases `first` to `last`, in order."""
+        return list(self._records("c.phase BETWEEN ? AND ?", (first, last)))[::-1]
 
     def last_taught_id(self) -> int:
         """Id of the latest candidate that was written for a phase (they count down from -2); -1 without any."""
@@ -74,10 +74,13 @@ class StoreQueries:
 
     def outcomes(self) -> Generator[tuple, None, None]:
         """(id, round, island, origin, status, score, duplicate_of, end of the error's text, evaluated) of every
-        candidate by id: for whoever has to look at all of them and needs no other text."""
+        candidate in the order in which they were tried, what was written for a phase behind the rounds before it: for
+        whoever has to look at all of them and needs no other text."""
         yield from self._db.execute(
-            "SELECT id, round, island, origin, status, score, duplicate_of, substr(detail, -200), evaluated "
-            "FROM candidates WHERE phase IS NULL ORDER BY id"
+            "SELECT c.id, c.round, c.island, c.origin, c.status, c.score, c.duplicate_of, substr(c.detail, -200), "
+            "c.evaluated FROM candidates c LEFT JOIN phases p ON p.phase = c.phase "
+            "ORDER BY coalesce(p.round, CASE WHEN c.phase IS NULL THEN c.round END, (SELECT max(round) FROM rounds)), "
+            "c.phase IS NOT NULL, abs(c.id)"
         )
 
     @cached_property
@@ -91,8 +94,8 @@ class StoreQueries:
         instance = "" if island is None else f"AND island % {self.instances} = {island % self.instances}"
         rows = self._db.execute(
             "SELECT id, score - (SELECT s.score FROM candidates s WHERE s.round = 0 AND s.island = c.island) AS rise "
-            "FROM candidates c WHERE score IS NOT NULL AND duplicate_of IS NULL AND phase IS NULL "
-            f"{instance} ORDER BY rise DESC, score DESC, id LIMIT ?",
+            "FROM candidates c WHERE score IS NOT NULL AND duplicate_of IS NULL "
+            f"{instance} ORDER BY rise DESC, score DESC, phase, abs(id) LIMIT ?",
             (limit,),
         )
         return [self.candidate(id_) for id_, _ in rows.fetchall()]
@@ -139,15 +142,16 @@ class StoreQueries:
         """The best score of the rounds `first` to `last` by instance, of those that have one."""
         query = (
             "SELECT island % ?, max(score) FROM candidates "
-            "WHERE round BETWEEN ? AND ? AND score IS NOT NULL AND phase IS NULL GROUP BY 1"
+            "WHERE round BETWEEN ? AND ? AND score IS NOT NULL GROUP BY 1"
         )
         return dict(self._db.execute(query, (self.instances, first, last)))
 
     def candidate_counts(self) -> dict[str, Any]:
-        """Sampled candidates, different programs among them, and the share that was valid; the starts do not count."""
+        """Candidates that were to be evaluated, different programs among them (what was executed: the budget of a run),
+        and the share that was valid; the starts do not count."""
         total, valid, different = self._db.execute(
             "SELECT count(*), coalesce(sum(status = 'ok'), 0), coalesce(sum(duplicate_of IS NULL), 0) "
-            "FROM candidates WHERE origin != 'seed' AND phase IS NULL AND evaluated"
+            "FROM candidates WHERE origin != 'seed' AND evaluated"
         ).fetchone()
         return {"candidates": total, "evaluated": different, "valid_share": valid / total if total else 0.0}
 

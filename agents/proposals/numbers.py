@@ -1,8 +1,7 @@
-"""Style ``numeric``: change one number of the parent, without any model.
+"""Writer ``numbers``: change one number of the parent, without any model.
 
-A constant is multiplied by a factor drawn log-uniformly. This is no research agent's work and is recorded
-under its own name; it is there to leave constants to cheap search (so that a model's samples go to
-structure), and as the ablation that shows how much of a gain is nothing but tuned constants.
+A constant is multiplied by a factor drawn log-uniformly. It leaves constants to cheap search, so that a model's
+samples go to structure, and alone it is the control that shows how much of a gain is nothing but tuned constants.
 """
 
 import ast
@@ -21,10 +20,10 @@ _SPREAD = 4.0
 
 
 @dataclass(frozen=True)
-class Numeric(PartStyle):
+class Numbers(PartStyle):
     """Perturbs one numeric constant."""
 
-    name = "numeric"
+    name = "numbers"
 
     def places(self, source: Source) -> list[EditSite]:
         """One site per number that is not an index or an axis."""
