@@ -27,7 +27,7 @@ from atlas_gym.trainers.dpo.launch import LaunchError
 from atlas_gym.trainers.loop.atlas import AtlasRun
 from atlas_gym.trainers.loop.beginning import require_beginning
 from atlas_gym.trainers.loop.config import RunConfig
-from atlas_gym.trainers.loop.control import FOLDER, frozen, open_control
+from atlas_gym.trainers.loop.control import controls, open_control
 from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.store import RunStore, StoreError
 
@@ -79,7 +79,6 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
                 "name another one with --folder."
             )
         require_beginning(config, store)
-        controlled = config.control == "frozen" and config.phases > 0
         view = LiveView(config.rounds, config.phases, console)
         warn = partial(console.print, style="yellow", markup=False)
         tracker = WandbObserver(
@@ -89,8 +88,11 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
             try:
                 with view, AtlasRun(config, store, (view, tracker)) as run:
                     summary = run.run()
-                if controlled:
-                    _run_control(config, store, console)
+                for name, own in controls(config, store):
+                    console.print(f"\n[bold]Control: {name}[/bold]")
+                    view = LiveView(own.rounds, 0, console)
+                    with open_control(store, name) as beside, view, AtlasRun(own, beside, (view,)) as control:
+                        control.run()
             except (EngineError, KeyboardInterrupt) as error:
                 interrupted = isinstance(error, KeyboardInterrupt)
                 if not interrupted:
@@ -103,15 +105,6 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
             print_summary(done, summary, console)
         console.print(f"\nIn {where}: run.sqlite, config.yaml, " + ", ".join(path.name for path in files))
     return 0
-
-
-def _run_control(config: RunConfig, run: RunStore, console: Console) -> None:
-    """Repeat the run with tuning off, from the first phase on."""
-    console.print("\n[bold]The frozen control[/bold]: the same run with tuning off, from the first phase on")
-    own = frozen(config)
-    view = LiveView(own.rounds, own.phases, console)
-    with open_control(run, run.folder / FOLDER) as store, view, AtlasRun(own, store, (view,)) as control:
-        control.run()
 
 
 def _say_how_to_go_on(folder: Path, console: Console) -> None:

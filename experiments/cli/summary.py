@@ -12,7 +12,7 @@ from atlas_gym.experiments.loggers.metrics import improvement
 from atlas_gym.experiments.report.data import RunData
 from atlas_gym.experiments.report.figures import as_png, draw_learning, draw_scores
 from atlas_gym.experiments.report.page import write_report
-from atlas_gym.experiments.report.tables import mean_error
+from atlas_gym.experiments.report.tables import author_table, mean_error
 from atlas_gym.experiments.report.words import said
 from atlas_gym.text import clean, one_line
 from atlas_gym.trainers.store.folder import write_anew
@@ -46,6 +46,9 @@ def print_summary(run: RunData, summary: Mapping[str, Any], console: Console) ->
     console.print(table)
     if words := said(run):
         console.print(f"\n{words}", markup=False, highlight=False)
+    rows = author_table(run).to_dict("records")
+    written = ("{Written by} {Evaluated} (best {Best score})".format(**row) for row in rows)
+    console.print(f"\nEvaluated by writer: {', '.join(written)}.", markup=False, highlight=False)
     for model, spent in summary["spending"].items():
         console.print(
             f"\n{model}: {spent['requests']} requests, {spent['prompt_tokens']} tokens read, "
@@ -60,7 +63,9 @@ def write_files(run: RunData, summary: Mapping[str, Any], warn: Callable[[str], 
     """Write the best program, the figures and the report into the run folder; returns their paths. The run is complete:
     of a picture or page that fails a line is said."""
     title = f"{summary['env']}, {summary['method']}, seed {summary['seed']}"
-    files = [write_anew(run.folder / "best_program.py", summary["best"]["program"])]
+    best = summary["best"]
+    text = f"# Written by: {best['origin']}. Score {best['score']:.6g}.\n{best['program']}"
+    files = [write_anew(run.folder / "best_program.py", text)]
 
     def learning(path: Path) -> None:
         if (figure := draw_learning(run)) is not None:

@@ -68,6 +68,11 @@ class Progress:
             **{f"explore/{key}": summary[key] / max(1, summary["samples"]) for key in _SHARES},
             **{f"explore/{key}": summary[key] for key in _SUMMED},
             **{f"status/{s}": summary["statuses"].get(s, 0) for s in Status if s != Status.OK},
+            **{
+                f"writers/{name}/{key}": number
+                for name, numbers in summary["writers"].items()
+                for key, number in zip(("evaluated", "improving"), numbers, strict=True)
+            },
             "evaluations": self._evaluations,
             "score/best": self._best,  # here too, so that it can be drawn over rounds
             "clusters/found": len(self._clusters.leaders),

@@ -31,7 +31,7 @@ from atlas_gym.trainers.store.store import RunStore
 BEST_PROGRAMS = 10
 AXES = {
     "evaluations": ("score/*",),
-    "round": ("explore/*", "island/*", "status/*", "clusters/*"),
+    "round": ("explore/*", "writers/*", "island/*", "status/*", "clusters/*"),
     "phase": ("phase/*", "gate/*", "exam/*", "strategist/*", "supporters/*"),
     "optimiser_step": ("dpo/*",),
 }
@@ -126,7 +126,9 @@ class WandbObserver(Observer):
         number = result["phase"]
         steps = step_rows(result, self._optimiser_steps)
         self._optimiser_steps += len(steps)
-        self._log("phase", number, [*steps, phase_row(result, self._store.supporter_calls(number))])
+        taught = self._progress.evaluations(self._store.taught(number, first=number))
+        row = phase_row(result, self._store.supporter_calls(number))
+        self._log("phase", number, [*taught, *steps, row])
 
     def finished(self, summary: Mapping[str, Any]) -> None:
         before, rows = self._store.start().program.splitlines(), []

@@ -14,7 +14,7 @@ import pandas as pd
 
 from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.trainers.loop.confirmation import HeldOutGap, held_out_gap
-from atlas_gym.trainers.loop.control import FOLDER
+from atlas_gym.trainers.loop.control import FOLDER, NAMES
 from atlas_gym.trainers.store.plain import read_mapping
 from atlas_gym.trainers.store.queries import held_out_key
 from atlas_gym.trainers.store.store import RunStore, StoreError
@@ -96,10 +96,18 @@ class RunData:
         return rows.score.groupby(rows.island % self.instances).max()
 
     @cached_property
-    def control(self) -> "RunData | None":
-        """The run's frozen control as far as it has come, if it has one."""
-        folder = self.folder / FOLDER
-        return read_run(folder) if (folder / "run.sqlite").is_file() else None
+    def controls(self) -> dict[str, "RunData"]:
+        """What the run is compared with, by name (`trainers.loop.control`), as far as it has come."""
+        folders = {name: self.folder / FOLDER / name for name in NAMES}
+        runs = {name: read_run(path) for name, path in folders.items() if (path / "run.sqlite").is_file()}
+        return {name: run for name, run in runs.items() if run.curve}
+
+    @property
+    def found(self) -> pd.Series:
+        """Score of the best program by instance: the mean over the held-out seeds, until then the training score."""
+        ends = {best.island % self.instances: best for _, best in self.ends}
+        scores = {number: self.held_out_scores(best) or [best.value] for number, best in ends.items()}
+        return pd.Series({number: sum(own) / len(own) for number, own in sorted(scores.items())})
 
     @property
     def tuned_phases(self) -> list[Mapping[str, Any]]:

@@ -23,6 +23,7 @@ from atlas_gym.experiments.report.style import (
     plot_style,
 )
 from atlas_gym.intervals import half_width
+from atlas_gym.trainers.loop.control import UNSEEN_BASE, UNSEEN_TUNED
 from atlas_gym.trainers.loop.exam import BASE
 from atlas_gym.trainers.store.folder import write_anew
 
@@ -31,7 +32,7 @@ _BAND: dict[str, Any] = {"alpha": 0.15, "linewidth": 0}
 
 
 def draw_scores(run: RunData, title: str = "") -> Figure:
-    """Scores and the best score so far over different programs evaluated, beside the best of the frozen control.
+    """Scores and the best score so far over different programs evaluated, beside those of its controls.
 
     Lines are phases, dotted where the reference was kept. Scores far below the rest would flatten everything else: the
     lower end of the axis is the first point of the curve less the whole gain.
@@ -58,18 +59,27 @@ def draw_scores(run: RunData, title: str = "") -> Figure:
 
 
 def draw_learning(run: RunData) -> Figure | None:
-    """Left the search against its frozen control, right the model alone on unseen instances, as far as the run has
-    them; None if it has neither."""
+    """Left the search beside its controls, right the model alone on unseen instances (its searches, or else the exam),
+    as far as the run has them; None if it has neither."""
+    searches = {name: run.controls[name] for name in (UNSEEN_BASE, UNSEEN_TUNED) if name in run.controls}
+    beside = run.controls.keys() - searches
     examined = max(run.exams, default=BASE)
-    count = (run.control is not None) + (examined != BASE)
+    count = bool(beside) + bool(searches or examined != BASE)
     if not count or not run.curve:
         return None
     with plot_style():
         figure = Figure(figsize=(TEXT_WIDTH * count / 2, 2.8))
         panels = list(np.atleast_1d(figure.subplots(1, count)))
-        if run.control is not None:
+        if beside:
             _draw_search(panels.pop(0), run)
-        if examined != BASE:
+        if searches:
+            axes = panels.pop(0)
+            for (name, own), color in zip(searches.items(), (_FROZEN, _TUNED), strict=False):
+                label = "base model" if name == UNSEEN_BASE else "tuned"
+                axes.step(*zip(*own.curve, strict=True), where="post", color=color, label=label)
+            axes.set(xlabel="different programs evaluated", title="The model alone, unseen instances")
+            axes.legend(loc="lower right")
+        elif examined != BASE:
             _draw_exam(panels.pop(0), run.exams[BASE], run.exams[examined])
         return figure
 
@@ -101,10 +111,10 @@ def as_png(figure: Figure, path: Path | None = None) -> Markup:
 
 
 def _draw_search(axes: Axes, run: RunData) -> None:
-    if run.control is not None and run.control.curve:
-        frozen = zip(*run.control.curve, strict=True)
-        axes.step(*frozen, where="post", color=_FROZEN, label="best so far, frozen")
-    axes.step(*zip(*run.curve, strict=True), where="post", color=_TUNED, label="best so far")
+    others = ((name, own) for name, own in run.controls.items() if name not in (UNSEEN_TUNED, UNSEEN_BASE))
+    for (name, own), color in zip(others, COLORS[1:], strict=False):
+        axes.step(*zip(*own.curve, strict=True), where="post", color=color, linewidth=1.0, label=name)
+    axes.step(*zip(*run.curve, strict=True), where="post", color=_TUNED, label="this run")
     after = run.evaluated.groupby(run.candidates["round"]).max()
     for phase in run.tuned_phases:
         color, line = (PROMOTED, "-") if phase["promoted"] else (KEPT, ":")

@@ -1,5 +1,5 @@
-"""What tuning changed, in sentences that the intervals choose: the search against its frozen control, and the base
-model against tuned policies on instances that no phase saw."""
+"""A run beside its controls, in sentences that the intervals choose: who found better programs, and what tuning adds
+on instances that no phase saw."""
 
 import math
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ import pandas as pd
 from atlas_gym.experiments.report.data import RunData
 from atlas_gym.intervals import mean_interval
 from atlas_gym.trainers.data.comparison import Comparison
+from atlas_gym.trainers.loop.control import UNSEEN_BASE, UNSEEN_TUNED
 from atlas_gym.trainers.loop.exam import BASE, learned
 
 _MEANINGS = {
@@ -21,29 +22,32 @@ _MEANINGS = {
 
 
 def said(run: RunData) -> str:
-    """A line each for the search and the exam, as far as there are any."""
-    control = run.control
-    search = search_in_words(run, control) if control and control.curve and run.curve else ""
-    return "\n".join(filter(None, (search, exam_in_words(run.exams))))
+    """A line each for the search, what tuning adds and the exam, as far as there are any."""
+    beside = {name: other for name, other in run.controls.items() if name not in (UNSEEN_TUNED, UNSEEN_BASE)}
+    lines = [f"Best program of each instance, {_seeds(run)}: {run.found.mean():.4f}."] if beside else []
+    for name, other in beside.items():
+        lines.append(f"{name}: {other.found.mean():.4f}; the run {_difference(run, other)}.")
+    if UNSEEN_TUNED in run.controls and UNSEEN_BASE in run.controls:
+        tuned, base = run.controls[UNSEEN_TUNED], run.controls[UNSEEN_BASE]
+        lines.append(
+            f"The agent alone on instances that no phase saw, {_seeds(tuned)}: tuned {tuned.found.mean():.4f}, base "
+            f"model {base.found.mean():.4f}; tuned {_difference(tuned, base)}."
+        )
+    return "\n".join([*lines, *filter(None, [exam_in_words(run.exams)])])
 
 
-def search_in_words(run: RunData, control: RunData) -> str:
-    """How far a run and its frozen control came, paired by instance, and after how many different programs."""
-    goal = control.curve[-1][1]
-    gains = (run.bests - control.bests).dropna()
-    difference = mean_interval(gains)
-    text = f"Best score, tuned {run.curve[-1][1]:.4f} against frozen {goal:.4f}: difference {difference.mean:+.4f}"
-    if math.isfinite(difference.half_width):
-        meanings = "tuning found better programs", "tuning found worse programs", "which chance explains"
-        found = difference.in_words(*meanings)
-        text += f" ± {difference.half_width:.4f} (95 %, {len(gains)} instances), {found}"
-    else:
-        text += " (one instance: no interval)"
-    curves = run.curve, control.curve
-    tuned, frozen = (next((float(n) for n, score in curve if score >= goal), math.inf) for curve in curves)
-    if math.isinf(tuned):
-        return f"{text}. The tuned run never reached the frozen run's last score."
-    return f"{text}. The tuned run reached the frozen run's last score with {tuned / frozen:.2f} of its programs."
+def _seeds(run: RunData) -> str:
+    return "held-out seeds" if run.confirmed else "training seeds"
+
+
+def _difference(run: RunData, other: RunData) -> str:
+    """How far a run lies ahead of another, paired by instance."""
+    gains = (run.found - other.found).dropna()
+    found = mean_interval(gains)
+    if not math.isfinite(found.half_width):
+        return f"differs by {found.mean:+.4f} (one instance: no interval)"
+    word = found.in_words("is ahead", "is behind", "may differ by chance")
+    return f"{word}: {found.mean:+.4f} ± {found.half_width:.4f} (95 %, {len(gains)} instances)"
 
 
 def exam_in_words(exams: Mapping[int, Mapping[str, Any]]) -> str:

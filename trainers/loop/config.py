@@ -25,6 +25,7 @@ _MOST = {"workers": 10_000, "torch_threads": 1_024, "held_out_seeds": 100_000}
 """Beyond these a machine only fails later. Held-out seeds from 100,000 on are the exam's."""
 _MOST_CANDIDATES = 10**8
 """Of a run, far above the largest one shipped; ids must fit the store, and a slip of the finger is to be told."""
+Control = Literal["frozen", "agent-alone", "supporter-alone", "numbers-alone", "expressions-alone", "unseen"]
 Mode = Literal["auto", "online", "offline", "off"]
 """How a run is tracked with W&B, see `experiments.loggers.wandb`."""
 
@@ -51,9 +52,10 @@ class RunConfig:
     (all in `trainers.loop.methods`)."""
     tuning: bool = True
     """Whether there are fine-tuning phases at all; without them the model is frozen."""
-    control: Literal["off", "frozen"] = "off"
-    """What the run is compared with when it has ended: `frozen`, the same run with tuning off, in the run's folder. The
-    rounds before the first phase, which are the same, are taken over."""
+    controls: tuple[Control, ...] = ()
+    """What the run is compared with when it has ended, in its folder (`trainers.loop.control`): `frozen`, the same run
+    with tuning off; `agent-alone`, `supporter-alone`, `numbers-alone`, `expressions-alone`, one writer with as many
+    evaluations; `unseen`, short searches by the agent alone, tuned and not, on the instances of the exam."""
     seed: int = 0
     """Seed of every random stream of the run."""
     model: str = "embedded"

@@ -1,31 +1,61 @@
-"""The frozen control: the same run with tuning off, so that what tuning changed can be told from what search found.
+"""What a run is compared with when it has ended: runs of their own, in its folder, resumed like any.
 
-Until the first phase that tunes, both runs are the same step by step: the control takes those rounds over from the run
-and explores on from there with the untuned model, under the same seeds, for as many candidates. It lies in a store of
-its own in the run's folder and is resumed like any run.
+`frozen` is the same run with tuning off, by the same writers. Until the first phase that tunes both are the same step
+by step: it takes those rounds over. The others (`agent-alone`, `supporter-alone`, `numbers-alone`,
+`expressions-alone`) have one writer, nothing tuned, and at least as many evaluations as the run, its phases' included.
+
+`unseen` is two short searches by the agent alone, with the last policy and with the base model, on the instances of
+the exam, which no phase saw: what tuning adds.
 """
 
+import math
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
+from atlas_gym.agents.models.policy import POLICY
 from atlas_gym.trainers.loop.beginning import BEGIN
 from atlas_gym.trainers.loop.config import RunConfig
 from atlas_gym.trainers.store.store import RunStore
 
-FOLDER = "frozen"
-"""The control's folder within the run's."""
+FOLDER = "controls"
+"""Where they lie in the run's folder."""
+FROZEN, UNSEEN_TUNED, UNSEEN_BASE = "frozen", "unseen-tuned", "unseen-base"
+NAMES = (
+    FROZEN, "agent-alone", "supporter-alone", "numbers-alone", "expressions-alone", UNSEEN_TUNED, UNSEEN_BASE,
+)  # fmt: skip
+_OTHER_TASKS = 1_000_003
+"""Added to the run's seed for the searches on unseen instances: their tasks share no random number with the run's."""
 
 
-def frozen(config: RunConfig) -> RunConfig:
-    """The control's configuration."""
-    return replace(config, tuning=False, control="off")
+def controls(config: RunConfig, run: RunStore) -> Iterator[tuple[str, RunConfig]]:
+    """Name and configuration of everything that a run, which has ended, is to be compared with."""
+    alone = replace(config, tuning=False, controls=(), exam=replace(config.exam, samples=0))
+    layout = config.exploration
+    for name in config.controls:
+        if name == FROZEN and config.phases > 0:
+            yield name, alone
+        elif name.endswith("-alone"):
+            rounds = math.ceil(run.candidate_counts()["evaluated"] / (layout.islands * layout.samples))
+            own = replace(layout, writers={name.removesuffix("-alone"): 1.0})
+            yield name, replace(alone, rounds=rounds, exploration=own)
+    tuned = run.tuned_phases()
+    if "unseen" in config.controls and tuned:
+        instances = config.exam.instances * config.exam.seeds
+        search = replace(
+            alone, instances=instances, rounds=config.exam.rounds, seed=config.seed + _OTHER_TASKS,
+            exploration=replace(layout, islands=len(instances), writers={"agent": 1.0}),
+        )  # fmt: skip
+        policy = run.folder / "adapters" / f"phase-{tuned[-1]['phase']:03d}" / POLICY
+        yield UNSEEN_TUNED, replace(search, adapter=str(policy))
+        yield UNSEEN_BASE, search
 
 
-def open_control(run: RunStore, folder: Path) -> RunStore:
-    """The control's store, begun with what it shares with the run, whose rounds are all done."""
+def open_control(run: RunStore, name: str) -> RunStore:
+    """The control's store; the frozen one's begun with what it shares with the run, whose rounds are all done."""
+    folder = run.folder / FOLDER / name
     store = RunStore(folder)
-    if store.round_summary(0) is None:
+    if name == FROZEN and store.round_summary(0) is None:
         if (run.folder / BEGIN).exists():
             shutil.copytree(run.folder / BEGIN, folder / BEGIN, dirs_exist_ok=True)
         tuned = (phase["round"] for phase in run.tuned_phases())

@@ -193,7 +193,7 @@ def silent_servers(config: RunConfig) -> Iterator[str]:
     from atlas_gym.agents.engines.client import EndpointError
 
     server = config.backend.server
-    if config.asks_model and config.backend.name == "openai":
+    if config.backend.name == "openai":
         try:
             CompletionsEngine(server, config.sampling).answer()
         except EndpointError as error:

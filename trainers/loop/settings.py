@@ -66,10 +66,12 @@ class ExamSettings:
     """The instances. With constants that no instance of the run has they show whether learning carries over."""
     seeds: int = 4
     """Held-out seeds under which each instance is posed; each counts as an instance, and intervals need several."""
+    rounds: int = 3
+    """Rounds of the searches on these instances, where `controls` asks for them (`unseen`)."""
     every_phase: bool = True
     """Whether the policy of each phase is asked, or the last one only, when the run ends."""
 
     def __post_init__(self) -> None:
-        require(self, {"at least 0": "samples", "at least 1": "prompts seeds"})
+        require(self, {"at least 0": "samples", "at least 1": "prompts seeds rounds"})
         if not self.instances:
             raise ValueError("exam: there must be instances")

@@ -147,4 +147,4 @@ def test_fewer_islands_have_fewer_instances():
 )
 def test_what_no_model_writes_needs_none(method, asks):
     config = load_config(None, {"method": method})
-    assert config.asks_model == config.needs_policy == asks
+    assert config.needs_policy == asks
