@@ -194,6 +194,7 @@ class ResearchAgent:
         asked: Mapping[str, int],
         *,
         notes: Sequence[str] = (),
+        critique: str = "",
         sites: int = 1,
     ) -> list[Proposal]:
         """Completions of a parent to be written, divided among several of its edit sites: a proposal for each.
@@ -205,11 +206,14 @@ class ResearchAgent:
             worse: a worse program to show.
             asked: completions by writer, the agent by its styles.
             notes: facts shown in the prompts, a line each.
+            critique: what the exploration supporter says of the parent.
             sites: edit sites that a model is asked about, at most; other writers use as many as they can.
         """
         if parent.score is None:
             raise ValueError(f"candidate {parent.id} has no score")
         proposals = []
+        told = (*notes, *self.spec.arguments)
+        failed = list(self.islands[island].failed)[-2:]
         for style in (*self.styles, *self._unasked):
             n = asked.get(style.name, 0)
             rng = stream(self.seed, "round", round, island, style.name)
@@ -218,7 +222,9 @@ class ResearchAgent:
                 shown = self.settings.variants if style.name == EditLine.name else 0
                 variants = self._variants(self.islands[island], style, site)[-shown:] if shown else ()
                 score = parent.score if self.settings.scores else None
-                proposal = style.propose(parent, site, Showing(worse, notes, score, variants))
+                proposal = style.propose(
+                    parent, site, Showing(worse, told, failed, critique, score, variants)
+                )
                 samples = n // len(chosen) + (number < n % len(chosen))
                 proposals.append(
                     replace(

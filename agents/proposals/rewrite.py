@@ -18,9 +18,10 @@ from typing import Any, Literal
 from atlas_gym.agents.engines.engine import Stop
 from atlas_gym.agents.population.candidate import Candidate, Proposal
 from atlas_gym.agents.proposals.source import Source
-from atlas_gym.agents.proposals.style import EditSite, Showing, Style, versions
+from atlas_gym.agents.proposals.style import EditSite, Showing, Style, failure, versions
 from atlas_gym.envs.episode import code_block
 from atlas_gym.tasks.program_task import ProgramTask
+from atlas_gym.text import one_line
 
 _WHOLE = "Write a better program. Reply with only the new program in a ```python block."
 
@@ -101,13 +102,19 @@ class MessageStyle(Style):
 
 
 def _task_message(spec: ProgramTask, parent: Candidate, showing: Showing, request: str) -> str:
-    """A chat message: the task, what is known, a worse program, the parent, and what is asked for."""
-    parts = [spec.description]
-    if showing.notes:
-        parts.append("\n".join(f"- {' '.join(note.split())}" for note in showing.notes))
+    """A chat message: the task, what is known and what failed, a worse program, the parent with what the environment and
+    the supporter say of it, and what is asked for."""
+    told = [*showing.notes, *map(failure, showing.failures[-2:])]
+    parts = [spec.description, "\n".join(f"- {one_line(note, 500)}" for note in told)]
     if showing.worse is not None:
         parts.append(_scored(showing.worse))
-    return "\n\n".join([*parts, _scored(parent), request])
+    parts.append(_scored(parent))
+    parts += [
+        f"What is said of it: {one_line(text, 1_000)}"
+        for text in (parent.diagnosis, showing.critique)
+        if text
+    ]
+    return "\n\n".join(filter(None, [*parts, request]))
 
 
 def _scored(record: Candidate) -> str:

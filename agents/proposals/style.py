@@ -18,6 +18,10 @@ import numpy as np
 from atlas_gym.agents.engines.engine import Stop
 from atlas_gym.agents.population.candidate import Candidate, Proposal
 from atlas_gym.agents.proposals.source import Source
+from atlas_gym.text import one_line
+
+_LONGEST_NOTE = 160
+"""Characters of a comment line in a prompt."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,11 @@ class Showing:
     worse: Candidate | None = None
     """A program with a lower score, shown before the parent."""
     notes: Sequence[str] = ()
-    """Facts about the task (observed statistics, a supporter's critique), one comment line each."""
+    """Facts about the task and its arguments, a line each."""
+    failures: Sequence[Candidate] = ()
+    """Programs of the island that failed lately, the last one last."""
+    critique: str = ""
+    """What the exploration supporter says of the parent."""
     score: float | None = None
     """The parent's score, if prompts are to give scores."""
     variants: Sequence[tuple[float, str]] = ()
@@ -125,13 +133,21 @@ def versions(source: Source, showing: Showing) -> str:
     ``f_v1``."""
     name = source.function.name
     parts = [source.before] if source.before else []
-    if showing.notes:
-        parts.append("\n".join(f"# {' '.join(note.split())}" for note in showing.notes))
+    told = [*showing.notes, *map(failure, showing.failures[-1:])]
+    if told:
+        parts.append("\n".join(f"# {one_line(note, _LONGEST_NOTE)}" for note in told))
     worse = None if showing.worse is None else Source.by_lines(showing.worse.program, name)
     if worse is not None and showing.worse is not None:
         parts.append(_scored(showing, showing.worse.score) + worse.function_text(f"{name}_v0"))
     parts.append(_scored(showing, showing.score) + source.function_text(f"{name}_v1"))
     return "".join(f"{part}\n\n\n" for part in parts)
+
+
+def failure(record: Candidate) -> str:
+    """A failed program's text at its edit site, if that is one line, and how it ended."""
+    text = record.completion.strip()
+    tried = f"{record.site} {text}" if text and "\n" not in text else record.style
+    return f"failed: {tried}: {record.detail.strip().rpartition(chr(10))[2] or record.status}"
 
 
 def _scored(showing: Showing, score: float | None) -> str:

@@ -37,7 +37,7 @@ class AtlasRun(Parts):
             super().__init__(config, store, observers, opened)
             self.explorer = Explorer(
                 config.exploration, config.writers, self.agent, lambda: self._generator(), self.cache, store,
-                self.supporters.exploration,
+                config.evaluations, self.supporters.exploration,
                 notes=[self.tasks.observed(task) for task in self.tasks.tasks()],
             )  # fmt: skip
             self.tuning = Tuning(self, self.policy) if self.policy else None

@@ -68,7 +68,10 @@ class RunConfig:
     """What another run has taught this model: a folder such as `runs/default/adapters/phase-002/default`. Policy and
     reference begin as this adapter says, tuned on or not, and the run keeps a copy. Empty: they begin as the model."""
     rounds: int = 24
-    """Exploration rounds."""
+    """Exploration rounds, at most."""
+    evaluations: int = 0
+    """Different programs that are executed, those for the phases included; smoke runs, measurements and confirmations
+    are not counted. The round that spends the last is smaller, and none follows. 0: as many as the rounds ask for."""
     phase_every: int = 8
     """Rounds between two fine-tuning phases (paper: 20). No phase follows the last round."""
     max_phases: int = 0
@@ -123,7 +126,7 @@ class RunConfig:
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}")
         at_least_1 = "rounds phase_every workers torch_threads held_out_seeds taught_per_prompt"
-        require(self, {"at least 1": at_least_1, "at least 0": "max_phases"})
+        require(self, {"at least 1": at_least_1, "at least 0": "max_phases evaluations"})
         for complaint in self._conflicts():
             raise ValueError(complaint)
 

@@ -2,13 +2,12 @@
 
 `frozen` is the same run with tuning off, by the same writers. Until the first phase that tunes both are the same step
 by step: it takes those rounds over. The others (`agent-alone`, `supporter-alone`, `numbers-alone`,
-`expressions-alone`) have one writer, nothing tuned, and at least as many evaluations as the run, its phases' included.
+`expressions-alone`) have one writer, nothing tuned, and as many evaluations as the run, its phases' included.
 
 `unseen` is two short searches by the agent alone, with the last policy and with the base model, on the instances of
 the exam, which no phase saw: what tuning adds.
 """
 
-import math
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -36,14 +35,14 @@ def controls(config: RunConfig, run: RunStore) -> Iterator[tuple[str, RunConfig]
         if name == FROZEN and config.phases > 0:
             yield name, alone
         elif name.endswith("-alone"):
-            rounds = math.ceil(run.candidate_counts()["evaluated"] / (layout.islands * layout.samples))
             own = replace(layout, writers={name.removesuffix("-alone"): 1.0})
-            yield name, replace(alone, rounds=rounds, exploration=own)
+            spent = run.candidate_counts()["evaluated"]
+            yield name, replace(alone, evaluations=spent, rounds=2 * spent, exploration=own)
     tuned = run.tuned_phases()
     if "unseen" in config.controls and tuned:
         instances = config.exam.instances * config.exam.seeds
         search = replace(
-            alone, instances=instances, rounds=config.exam.rounds, seed=config.seed + _OTHER_TASKS,
+            alone, instances=instances, rounds=config.exam.rounds, evaluations=0, seed=config.seed + _OTHER_TASKS,
             exploration=replace(layout, islands=len(instances), writers={"agent": 1.0}),
         )  # fmt: skip
         policy = run.folder / "adapters" / f"phase-{tuned[-1]['phase']:03d}" / POLICY

@@ -62,6 +62,8 @@ class Explorer:
     """Evaluates programs."""
     store: RunStore
     """Every round is stored before it is folded into the islands."""
+    evaluations: int = 0
+    """Programs that the run executes, at most; 0: no bound."""
     supporter: ExplorationSupporter | None = None
     """Patches the islands' parents; None for none."""
     notes: Sequence[Sequence[str]] = ((),)
@@ -95,12 +97,18 @@ class Explorer:
         for round_ in range(first, last + 1):
             summary = self.store.round_summary(round_)
             if summary is None:
-                summary = self._explore(round_)
+                layout, spent = self.settings, self.store.candidate_counts()["evaluated"]
+                samples = layout.samples
+                if self.evaluations:
+                    samples = min(samples, -(-(self.evaluations - spent) // layout.islands))
+                if samples < 1:
+                    return
+                summary = self._explore(round_, samples)
             self.fold(self.store.round_candidates(round_))
             yield summary
 
-    def _explore(self, round_: int) -> dict[str, Any]:
-        """Write, try, evaluate and store a round; returns its summary."""
+    def _explore(self, round_: int, samples: int) -> dict[str, Any]:
+        """Write, try, evaluate and store a round, up to `samples` programs of an island; returns its summary."""
         layout = self.settings
         drafts: list[Draft] = []
         shares: list[Counter[str]] = []
@@ -126,12 +134,10 @@ class Explorer:
         for island in range(layout.islands):
             parent, worse = self.agent.parents(round_, island)
             shares.append(
-                self.agent.shares(
-                    round_, island, parent, self.writers, layout.samples, by_yield=layout.by_yield
-                )
+                self.agent.shares(round_, island, parent, self.writers, samples, by_yield=layout.by_yield)
             )
             asked = Counter({writer: layout.draws * n for writer, n in shares[island].items()})
-            notes = list(self.notes[island % len(self.notes)])
+            critique = ""
             number = asked.pop(SUPPORTER, 0)
             if number and self.supporter is not None:
                 request = ExplorationRequest(
@@ -141,12 +147,14 @@ class Explorer:
                 )  # fmt: skip
                 consultation = self.supporter.consult(request)
                 calls.append(consultation.call)
+                critique = consultation.advice.critique
                 for place, patch in enumerate(consultation.advice.patches[:number]):
                     id_ = layout.candidate_id(round_, island, place)
                     draft(parent.patched(id_, round_, island, patch.kind, patch.program), -1)
             for proposal in self.agent.propose(
-                round_, island, parent, worse, asked, notes=notes, sites=layout.sites
-            ):
+                round_, island, parent, worse, asked, notes=self.notes[island % len(self.notes)],
+                critique=critique, sites=layout.sites,
+            ):  # fmt: skip
                 proposals.append(proposal)
                 first.append(number)
                 number += proposal.n
@@ -210,7 +218,7 @@ class Explorer:
             for writer in sorted(queues, key=self.agent.yield_of, reverse=True):
                 chosen += [candidate for *_, candidate in queues[writer][: share[writer]]]
                 spare += [candidate for *_, candidate in queues[writer][share[writer] :]]
-            missing = self.settings.samples - sum(candidate.island == island for candidate in chosen)
+            missing = sum(share.values()) - sum(candidate.island == island for candidate in chosen)
             chosen += spare[: max(0, missing)]
         return sorted(chosen, key=lambda candidate: candidate.id), failed
 

@@ -128,6 +128,10 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
     metrics = ("best_arm_share", "worst_replica", "best_replica")
     presets = PRESETS
     traits = frozenset({"drift", "memory", "regression", "choice"})
+    arguments = (
+        "context: array (K, d); history.contexts: (n, d); history.rewards, history.arms: (n,)",
+        "the history may be empty: n = 0",
+    )
     hints = HINTS
     driver = "atlas_gym.tasks.bandit.driver"
 

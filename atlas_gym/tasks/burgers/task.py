@@ -142,6 +142,10 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
     errors = ("relative_l2", "residual", *TERMS)
     presets = PRESETS
     traits = frozenset({"loss"})
+    arguments = (
+        "residuals: tensor (n,); ic_err, bc_err: tensors; returns a scalar tensor",
+        "extras: epoch, n_epochs; tensors (n,) x, t, nu, u, u_x",
+    )
     hints = HINTS
     floor = -WORST_METRIC
     torch = True
