@@ -102,8 +102,8 @@ class MessageStyle(Style):
 
 
 def _task_message(spec: ProgramTask, parent: Candidate, showing: Showing, request: str) -> str:
-    """A chat message: the task, what is known and what failed, a worse program, the parent with what the environment and
-    the supporter say of it, and what is asked for."""
+    """A chat message: the task, what is known and what failed, a worse program, the parent with what the environment
+    and the supporter say of it, and what is asked for."""
     told = [*showing.notes, *map(failure, showing.failures[-2:])]
     parts = [spec.description, "\n".join(f"- {one_line(note, 500)}" for note in told)]
     if showing.worse is not None:

@@ -6,6 +6,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from atlas_gym.experiments.shipped import find
 from atlas_gym.trainers.loop.config import RunConfig, load_config
 from atlas_gym.trainers.store.plain import SettingsError, build, merge, read_layers
 
@@ -16,6 +17,8 @@ class Task:
 
     env: str
     """Environment id."""
+    config: str = ""
+    """A shipped configuration, or a file, that this task's settings are laid on."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings on this task alone, as a run's configuration nests them."""
 
@@ -40,6 +43,8 @@ class PlannedRun:
     seed: int
     settings: Mapping[str, Any] = field(compare=False)
     """Its configuration file."""
+    secret: str = ""
+    """What its tasks are drawn under; empty: this machine's secret."""
 
     @property
     def name(self) -> str:
@@ -64,16 +69,21 @@ class Plan:
     """Seeds of the runs: the unit of replication."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings that all runs share."""
+    seeds_per_secret: int = 0
+    """So many seeds in a row share a secret that tasks are drawn under, the next ones another: what holds under many
+    was not made for one. 0: all have this machine's."""
 
     def runs(self) -> list[PlannedRun]:
         """Every run, the seeds outermost: a study that is cut short has everything with fewer seeds."""
         planned = []
         for seed, (name, task), (arm_name, arm) in product(self.seeds, self.tasks.items(), self.arms.items()):
-            shared = merge(merge(self.settings, task.settings), arm.settings)
+            base = read_layers(find("configs", task.config), "the configuration") if task.config else {}
+            shared = merge(merge(merge(base, self.settings), task.settings), arm.settings)
             settings = merge(shared, {"env": task.env, "method": arm.method, "seed": seed})
             if isinstance(settings.get("adapter"), str):
                 settings["adapter"] = settings["adapter"].replace("{seed}", str(seed))
-            planned.append(PlannedRun(name, arm_name, seed, settings))
+            secret = f"{self.name} {seed // self.seeds_per_secret}" if self.seeds_per_secret else ""
+            planned.append(PlannedRun(name, arm_name, seed, settings, secret))
         return planned
 
 

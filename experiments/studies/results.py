@@ -17,9 +17,10 @@ from atlas_gym.experiments.report.tables import instance_scores, run_row
 from atlas_gym.experiments.studies.plan import Plan, run_name
 from atlas_gym.experiments.studies.scheduler import DONE
 from atlas_gym.intervals import half_width, mean_interval
+from atlas_gym.trainers.loop.control import UNSEEN_BASE, UNSEEN_TUNED
 
 KEY = ["task", "arm", "seed"]
-KINDS = ("runs", "instances")
+KINDS = ("runs", "instances", "controls")
 """A CSV file each."""
 _AS_WRITTEN: Any = {"dtype": {"task": str, "arm": str}, "keep_default_na": False, "na_values": [""]}
 """An arm may be called 64, or None."""
@@ -46,6 +47,24 @@ def collect(plan: Plan, folder: Path) -> Data:
                 "improvement": improvement(initial, best),
             }
             rows["instances"].append({**key, "instance": number, **own})
+        pairs = [
+            (name, run, other)
+            for name, other in run.controls.items()
+            if name not in (UNSEEN_TUNED, UNSEEN_BASE)
+        ]
+        if UNSEEN_TUNED in run.controls and UNSEEN_BASE in run.controls:
+            pairs.append(("unseen", run.controls[UNSEEN_TUNED], run.controls[UNSEEN_BASE]))
+        for name, own, other in pairs:
+            ahead = mean_interval((own.found - other.found).dropna())
+            row = {
+                "control": name,
+                "run": own.found.mean(),
+                "beside": other.found.mean(),
+                "ahead": ahead.mean,
+            }
+            rows["controls"].append(
+                {**key, **row, "half_width": ahead.half_width, "instances": len(own.found)}
+            )
     return {kind: pd.DataFrame(found) for kind, found in rows.items() if found}
 
 
@@ -107,13 +126,13 @@ def summaries(
     if against not in arms:
         raise ValueError(f"no arm {against!r}; there are {', '.join(arms)}")
     rows: list[dict[str, str]] = []
-    means: dict[str, list[float]] = {arm: [] for arm in arms if arm != against}
+    differences: dict[str, list[pd.Series]] = {arm: [] for arm in arms if arm != against}
     for (task, of), arm in product(values.items(), arms):
         if arm not in of:
             continue
         difference = (of[arm] - of[against]).dropna() if arm != against and against in of else of[arm][:0]
         if len(difference):
-            means[arm].append(difference.mean())
+            differences[arm].append(difference)
         own = of[arm].dropna()
         told = {"Task": task, "Arm": arm, "Seeds": str(len(own)), "Mean": _told(own, form)}
         rows.append(told | _compared(difference, against, form))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from atlas_gym import yaml_text
 from atlas_gym.experiments.studies.plan import Plan, PlannedRun
+from atlas_gym.hidden_streams import SECRET_VARIABLE
 from atlas_gym.sandbox.confinement import die_with_parent
 from atlas_gym.trainers.loop.config import load_config
 from atlas_gym.trainers.store.plain import SettingsError
@@ -90,7 +91,9 @@ def _begin(run: PlannedRun, place: Path) -> "subprocess.Popen[bytes]":
     with (place / "log.txt").open("ab") as log:
         return subprocess.Popen(
             [*command, "--folder", str(place), "--resume-if-exists"],
-            env=os.environ | {"OMP_NUM_THREADS": "1"},  # several runs share the cores
+            env=os.environ
+            | {"OMP_NUM_THREADS": "1"}  # several runs share the cores
+            | ({SECRET_VARIABLE: run.secret} if run.secret else {}),
             stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             preexec_fn=_hear_who_asks_to_stop,
         )  # fmt: skip
