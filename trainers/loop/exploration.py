@@ -97,18 +97,17 @@ class Explorer:
         for round_ in range(first, last + 1):
             summary = self.store.round_summary(round_)
             if summary is None:
-                layout, spent = self.settings, self.store.candidate_counts()["evaluated"]
-                samples = layout.samples
+                most = self.settings.islands * self.settings.samples
                 if self.evaluations:
-                    samples = min(samples, -(-(self.evaluations - spent) // layout.islands))
-                if samples < 1:
+                    most = min(most, self.evaluations - self.store.candidate_counts()["evaluated"])
+                if most < 1:
                     return
-                summary = self._explore(round_, samples)
+                summary = self._explore(round_, most)
             self.fold(self.store.round_candidates(round_))
             yield summary
 
-    def _explore(self, round_: int, samples: int) -> dict[str, Any]:
-        """Write, try, evaluate and store a round, up to `samples` programs of an island; returns its summary."""
+    def _explore(self, round_: int, most: int) -> dict[str, Any]:
+        """Write, try, evaluate and store a round, up to `most` programs; returns its summary."""
         layout = self.settings
         drafts: list[Draft] = []
         shares: list[Counter[str]] = []
@@ -133,6 +132,7 @@ class Explorer:
 
         for island in range(layout.islands):
             parent, worse = self.agent.parents(round_, island)
+            samples = most // layout.islands + (island < most % layout.islands)
             shares.append(
                 self.agent.shares(round_, island, parent, self.writers, samples, by_yield=layout.by_yield)
             )
