@@ -7,6 +7,7 @@ folder with such data (`atlas study docs/study/methods`) tables and picture are 
 
 import argparse
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -38,6 +39,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--tables", action="store_true", help="run nothing: what has been done so far")
     parser.add_argument("--measure", default="improvement", help="column of runs.csv; default: improvement")
     parser.add_argument("--against", default="", help="the arm to compare with; default: the first")
+    parser.add_argument(
+        "--controls",
+        nargs="*",
+        default=(),
+        help="arms of which the first is to beat the better one on each task",
+    )
     options = parser.parse_args(arguments)
     try:
         return int(_study(options))

@@ -123,8 +123,9 @@ def summaries(
     and over all tasks if there are several. `form`: of a number. `ValueError` if there is no such arm."""
     arms = list(dict.fromkeys(arm for of in values.values() for arm in of))
     against = against or arms[0]
-    if against not in arms:
-        raise ValueError(f"no arm {against!r}; there are {', '.join(arms)}")
+    for name in (against, *controls):
+        if name not in arms:
+            raise ValueError(f"no arm {name!r}; there are {', '.join(arms)}")
     rows: list[dict[str, str]] = []
     differences: dict[str, list[pd.Series]] = {arm: [] for arm in arms if arm != against}
     for (task, of), arm in product(values.items(), arms):
