@@ -19,7 +19,7 @@ from atlas_gym.agents.population.candidate import Proposal
 from atlas_gym.agents.proposals.edit_line import EditLine, line_site, right_side
 from atlas_gym.agents.proposals.source import Source
 from atlas_gym.agents.proposals.style import EditSite, PartStyle, Showing
-from atlas_gym.program_text import syntax_error
+from atlas_gym.program_text import program_key
 
 _FRESH = 0.25
 """Probability of a new expression instead of a changed one."""
@@ -54,19 +54,20 @@ class Expressions(PartStyle):
         """``n`` right sides, none of them the parent's unless nothing else was found."""
         source = Source.of(proposal.prefix + (proposal.avoid or "") + proposal.suffix, self.function)
         sites = {site.start: node for node in source.nodes(ast.stmt) if (site := line_site(source, node))}
-        value = right_side(sites[len(proposal.prefix)])
+        statement = sites[len(proposal.prefix)]
+        value, end = right_side(statement), ":\n" if isinstance(statement, ast.For) else "\n"
         assert value is not None
         torch = re.search(r"\btorch\.", source.program) is not None
         grower = _Grower(source, value, _TORCH_FUNCTIONS if torch else _FUNCTIONS, rng)
-        written = []
+        old, written = program_key(source.program), []
         for _ in range(n):
-            text = source.text(value)
+            found = proposal.avoid or ""
             for _ in range(_ATTEMPTS):
-                text = grower.grown(_DEPTH) if rng.random() < _FRESH else grower.changed()
-                program = proposal.assemble(f" {text}\n")
-                if text != source.text(value) and syntax_error(program, self.function) is None:
+                text = f" {grower.grown(_DEPTH) if rng.random() < _FRESH else grower.changed()}{end}"
+                if program_key(proposal.assemble(text)) not in (None, old):
+                    found = text
                     break
-            written.append(f" {text}\n")
+            written.append(found)
         return tuple(written)
 
 
@@ -87,8 +88,12 @@ class _Grower:
         named = [node for node in source.nodes(ast.Name) if not isinstance(node.ctx, ast.Store)]
         values = {node.id for node in named if not isinstance(source.parents[node], ast.Attribute)}
         bound = {node.id for node in source.nodes(ast.Name) if isinstance(node.ctx, ast.Store)} | scope
+        # The places of what stands within an f-string are its own, not the program's (before Python 3.12).
+        formatted = {part for node in source.nodes(ast.JoinedStr) for part in ast.walk(node)}
         self.values = []
         for node in source.nodes(ast.expr):
+            if node in formatted:
+                continue
             names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
             whole = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.BinOp | ast.Subscript)
             text = source.text(node)
@@ -139,8 +144,11 @@ class _Grower:
         """What of an expression is a value of its own: no function, module, attribute's owner or keyword's switch;
         of an index its numbers alone."""
         if isinstance(node, ast.Constant):
-            if isinstance(node.value, int | float) and not isinstance(node.value, bool):
+            value = node.value
+            if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e12:
                 yield node
+            return
+        if isinstance(node, ast.JoinedStr):
             return
         if isinstance(node, ast.Subscript):
             yield node

@@ -23,13 +23,26 @@ def test_old_trials_count_less():
     assert tally.weight("a") == pytest.approx((0.5 + 0.5) / (1.5 + 4))
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=30), st.floats(0.05, 1))
-def test_draws_follow_weight_prior_and_the_uniform_share(trials, uniform):
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.booleans()), max_size=30), st.floats(0.05, 1))
+def test_draws_follow_weight_and_the_uniform_share(trials, uniform):
     tally = ChoiceStatistics(decay=1.0, uniform=uniform)
     for choice, improved in trials:
         tally.add(choice, improved)
-    weights = [tally.weight(choice) * prior for choice, prior in zip("abc", (1, 2, 0), strict=True)]
-    draws = Counter(tally.choose("abc", stream(3, draw), prior=(1, 2, 0)) for draw in range(400))
-    expected = (1 - uniform) * weights[0] / sum(weights) + uniform / 3
-    assert draws[2] == 0
+    weights = [tally.weight(choice) for choice in "ab"]
+    draws = Counter(tally.choose("ab", stream(3, draw)) for draw in range(400))
+    expected = (1 - uniform) * weights[0] / sum(weights) + uniform / 2
     assert draws[0] / 400 == pytest.approx(expected, abs=5 * 0.025)
+
+
+def test_thompson_sampling_draws_what_paid_tries_what_is_untried_and_forgets():
+    def share_of_good():
+        return sum(tally.sample(["good", "bad"], stream(3, draw)) == 0 for draw in range(400)) / 400
+
+    tally = ChoiceStatistics(decay=1.0, uniform=0.2)
+    assert share_of_good() == pytest.approx(0.5, abs=5 * 0.025)
+    for trial in range(60):
+        tally.add("good", trial % 2 == 0)
+        tally.add("bad", False)
+    assert share_of_good() == pytest.approx(0.9, abs=5 * 0.015)  # the other has its part of the uniform share
+    tally.forget("bad")
+    assert 0.5 < share_of_good() < 0.89

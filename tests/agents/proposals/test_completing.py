@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_gym.agents.proposals import Complete, EditLine, EditSite, MessageStyle, Numeric, Rewrite, Showing
+from atlas_gym.agents.proposals import Complete, EditLine, EditSite, MessageStyle, Numbers, Rewrite, Showing
 from atlas_gym.agents.proposals.completing import completion_of, site_of
 from atlas_gym.program_text import program_key
 from tests.agents.proposals.programs import ARMS, EXPRESSIONS, ORDINARY, any_program, candidate
@@ -54,7 +54,7 @@ def test_a_site_holds_its_own_changes_and_no_others():
 
 
 def test_styles_without_a_line_or_a_function_have_no_site():
-    for style in (Numeric("policy"), MessageStyle(ARMS, "rewrite"), MessageStyle(ARMS, "diff")):
+    for style in (Numbers("policy"), MessageStyle(ARMS, "rewrite"), MessageStyle(ARMS, "diff")):
         for site in style.sites(ORDINARY):
             proposal = style.propose(candidate(ORDINARY), site, Showing())
             assert site_of(proposal, ORDINARY) is None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from atlas_gym.agents.proposals import Complete, EditLine, Numeric, Rewrite, Showing
+from atlas_gym.agents.proposals import Complete, EditLine, Expressions, Numbers, Rewrite, Showing
 from atlas_gym.agents.proposals.completing import completion_of, site_of
 from atlas_gym.agents.proposals.source import Source
 from atlas_gym.program_text import program_key
@@ -14,7 +14,7 @@ from atlas_gym.seeding import stream
 from atlas_gym.tasks.program_task import ProgramTask
 from tests.agents.proposals.programs import ARMS, BROKEN, ODD, ORDINARY, any_program, candidate, damaged
 
-EDITING = [EditLine("policy"), Complete("policy"), Numeric("policy")]
+EDITING = [EditLine("policy"), Complete("policy"), Numbers("policy"), Expressions("policy")]
 STYLES = [*EDITING, Rewrite(ARMS)]
 
 
@@ -40,7 +40,7 @@ def test_the_parents_own_text_reproduces_the_parent(style, program):
         again = proposal.assemble(proposal.avoid)
         assert program_key(again) == program_key(program)
         line = line_of(program, site)
-        if style.name != "edit_line" or line not in Source.of(program, "policy").comments:
+        if style.name not in ("edit_line", "expressions") or line not in Source.of(program, "policy").comments:
             assert [line.rstrip() for line in again.split("\n")] == [
                 line.rstrip() for line in program.split("\n")
             ]
@@ -69,7 +69,7 @@ def test_line_sites_begin_right_after_the_sign_of_a_statement(program):
 
 @given(any_program)
 def test_number_sites_are_numbers(program):
-    style = Numeric("policy")
+    style = Numbers("policy")
     for site in style.sites(program):
         proposal = style.propose(candidate(program), site, Showing())
         old = ast.literal_eval(proposal.avoid)
@@ -92,7 +92,7 @@ def test_sites_of_an_ordinary_program():
         "scores =",
         "return",
     ]
-    assert [site.label for site in Numeric("policy").sites(ORDINARY)] == ["window =", "lam =", "total ="]
+    assert [site.label for site in Numbers("policy").sites(ORDINARY)] == ["window =", "lam =", "total ="]
     labels = [site.label for site in Complete("policy").sites(ORDINARY)]
     assert labels[:4] == ["after K, d =", "after window =", "after lam =", "after total ="]
     assert labels[4:] == ["after for x, arm, reward in history[-window:]:"]
@@ -100,7 +100,7 @@ def test_sites_of_an_ordinary_program():
 
 def test_numbers_inside_expressions_are_sites_but_indices_are_not():
     program = "def policy(c, h, t):\n    x = h[-50:] + c[1]\n    return x[0, 2:3] + 2.5 * f(axis=1)\n"
-    sites = Numeric("policy").sites(program)
+    sites = Numbers("policy").sites(program)
     assert [site.label for site in sites] == ["x = h[-", "return x[0, 2:3] +"]
 
 

@@ -1,0 +1,63 @@
+"""Right sides that are grown at random."""
+
+import ast
+
+import pytest
+from hypothesis import given
+
+from atlas_gym.agents.proposals import Expressions, Showing
+from atlas_gym.program_text import program_key
+from atlas_gym.seeding import stream
+from tests.agents.proposals.programs import ORDINARY, any_program, candidate
+
+STYLE = Expressions("policy")
+
+
+def grown(program, n=40):
+    """For each site its label and what is written there."""
+    for site in STYLE.sites(program):
+        proposal = STYLE.propose(candidate(program), site, Showing())
+        for text in STYLE.write(proposal, n, stream(1, site.label)):
+            yield site.label, text.strip(), proposal.assemble(text)
+
+
+@given(any_program)
+def test_what_is_grown_is_python_and_not_the_parent(program):
+    for _, _, made in grown(program, 3):
+        assert program_key(made) not in (None, program_key(program))
+
+
+def test_constants_are_scaled_and_expressions_replaced_wrapped_and_combined():
+    written = {}
+    for label, text, _ in grown(ORDINARY):
+        written.setdefault(label, []).append(text)
+    assert any(text.isdigit() for text in written["window ="])
+    scores = written["scores ="]
+    assert len(set(scores)) > 30
+    assert any("np.tanh(" in text for text in scores)
+    assert any(text.startswith("(context @ np.ones(d)") and text.endswith(")") for text in scores)
+    assert not any("np" == node.id for text in scores for node in ast.walk(ast.parse(text))
+                   if isinstance(node, ast.Name) and _alone(node, text))  # fmt: skip
+
+
+def _alone(name, text):
+    return not any(
+        isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name.id
+        for node in ast.walk(ast.parse(text))
+    )
+
+
+def test_only_names_that_are_bound_before_the_line_are_used():
+    known = {"np", "context", "K", "d", "window", "lam", "total", "history", "t", "int"}
+    for label, text, _ in grown(ORDINARY):
+        if label == "total =":
+            names = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+            assert names <= known
+
+
+@pytest.mark.parametrize(("library", "other"), [("np", "torch"), ("torch", "np")])
+def test_functions_are_those_of_the_programs_library(library, other):
+    program = f"import {library}\n\n\ndef policy(x):\n    a = {library}.exp(x)\n    return a * x\n"
+    written = [text for _, text, _ in grown(program)]
+    assert any(f"{library}.log1p(" in text for text in written)
+    assert not any(f"{other}." in text for text in written)
