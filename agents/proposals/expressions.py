@@ -32,7 +32,7 @@ _FUNCTIONS = (
     "np.sqrt(np.abs({0}))", "np.log1p(np.abs({0}))", "np.exp(-np.abs({0}))", "np.tanh({0})", "np.abs({0})",
     "({0}) ** 2", "-({0})", "1.0 / (1.0 + np.abs({0}))",
 )  # fmt: skip
-_TORCH_FUNCTIONS = tuple(text.replace("np.", "torch.") for text in _FUNCTIONS)
+_PLAIN_FUNCTIONS = ("abs({0})", "({0}) ** 2", "-({0})", "1.0 / (1.0 + abs({0}))")
 _ATTEMPTS = 20
 
 
@@ -57,8 +57,11 @@ class Expressions(PartStyle):
         statement = sites[len(proposal.prefix)]
         value, end = right_side(statement), ":\n" if isinstance(statement, ast.For) else "\n"
         assert value is not None
-        torch = re.search(r"\btorch\.", source.program) is not None
-        grower = _Grower(source, value, _TORCH_FUNCTIONS if torch else _FUNCTIONS, rng)
+        library = next((name for name in ("torch.", "np.") if re.search(rf"\b{name}", source.program)), "")
+        functions = (
+            tuple(text.replace("np.", library) for text in _FUNCTIONS) if library else _PLAIN_FUNCTIONS
+        )
+        grower = _Grower(source, value, functions, rng)
         old, written = program_key(source.program), []
         for _ in range(n):
             found = proposal.avoid or ""
@@ -121,6 +124,8 @@ class _Grower:
     def changed(self) -> str:
         """The old right side with one of its parts replaced, wrapped, combined, or, if it is a number, scaled."""
         parts = list(self._parts(self.value))
+        if not parts:  # a text, say
+            return self.grown(_DEPTH)
         part = parts[int(self.rng.integers(len(parts)))]
         text = self.source.text(part)
         if isinstance(part, ast.Constant):

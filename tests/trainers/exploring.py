@@ -29,6 +29,7 @@ class Toy(ProgramTask):
 SPEC = Toy()
 SETTINGS = ExplorationSettings(islands=3, samples=4, draws=2)
 ROUNDS = 6
+AGENT_ALONE = {"agent": 1.0}
 
 
 class Writer:
@@ -67,6 +68,8 @@ class Evaluator:
             score = float(names["f"](2))
         except SyntaxError:
             status = Status.INVALID
+        except Exception:
+            status = Status.ERROR
         future: Future = Future()
         future.set_result(
             Evaluation(status=status, score=score, detail="", metrics={"normalized_score": 0.0}, diagnosis="",
@@ -75,12 +78,17 @@ class Evaluator:
         return future
 
 
-def explore(folder, dies_after=None, settings=SETTINGS):
+def explorer_of(store, evaluator, writer, settings=SETTINGS, writers=AGENT_ALONE, supporter=None):
+    agent = ResearchAgent(SPEC, with_constants(AgentSettings, migrate_every=2), seed=5)
+    cache = ProgramCache(evaluator, [SPEC], store)
+    return Explorer(settings, writers, agent, lambda: writer, cache, store, supporter)
+
+
+def explore(folder, dies_after=None, settings=SETTINGS, writers=AGENT_ALONE, supporter=None):
     """One process's life: from whatever is stored to the last round; returns the evaluator."""
     evaluator, writer = Evaluator(), Writer(dies_after)
     with RunStore(folder) as store:
-        agent = ResearchAgent(SPEC, with_constants(AgentSettings, migrate_every=2), seed=5)
-        explorer = Explorer(settings, agent, lambda: writer, ProgramCache(evaluator, [SPEC], store), store)
+        explorer = explorer_of(store, evaluator, writer, settings, writers, supporter)
         explorer.seed([START])
         for _ in explorer.rounds(1, ROUNDS):
             pass

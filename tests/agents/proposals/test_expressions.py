@@ -55,9 +55,10 @@ def test_only_names_that_are_bound_before_the_line_are_used():
             assert names <= known
 
 
-@pytest.mark.parametrize(("library", "other"), [("np", "torch"), ("torch", "np")])
-def test_functions_are_those_of_the_programs_library(library, other):
-    program = f"import {library}\n\n\ndef policy(x):\n    a = {library}.exp(x)\n    return a * x\n"
+@pytest.mark.parametrize("library", ["np.", "torch.", ""])
+def test_functions_are_those_of_the_programs_library(library):
+    program = f"def policy(x):\n    a = {library}abs(x)\n    return a * x\n"
     written = [text for _, text, _ in grown(program)]
-    assert any(f"{library}.log1p(" in text for text in written)
-    assert not any(f"{other}." in text for text in written)
+    assert any(f"1.0 / (1.0 + {library}abs(" in text for text in written)
+    assert any(f"{library}log1p(" in text for text in written) == bool(library)
+    assert not any(other in text for text in written for other in {"np.", "torch."} - {library})

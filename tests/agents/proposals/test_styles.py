@@ -40,7 +40,10 @@ def test_the_parents_own_text_reproduces_the_parent(style, program):
         again = proposal.assemble(proposal.avoid)
         assert program_key(again) == program_key(program)
         line = line_of(program, site)
-        if style.name not in ("edit_line", "expressions") or line not in Source.of(program, "policy").comments:
+        if (
+            style.name not in ("edit_line", "expressions")
+            or line not in Source.of(program, "policy").comments
+        ):
             assert [line.rstrip() for line in again.split("\n")] == [
                 line.rstrip() for line in program.split("\n")
             ]

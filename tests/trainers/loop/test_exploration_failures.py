@@ -4,14 +4,10 @@ from concurrent.futures import Future
 
 import pytest
 
-from atlas_gym.agents.research_agent import ResearchAgent
-from atlas_gym.agents.settings import AgentSettings
 from atlas_gym.evaluation import InfrastructureError
 from atlas_gym.trainers.data.rollouts import ProgramCache, again, fresh_samples
-from atlas_gym.trainers.loop.exploration import Explorer
 from atlas_gym.trainers.store.store import RunStore
-from tests.agents.constants import with_constants
-from tests.trainers.exploring import ROUNDS, SETTINGS, SPEC, START, Evaluator, Writer
+from tests.trainers.exploring import ROUNDS, SPEC, START, Evaluator, Writer, explorer_of
 
 
 class Failing(Evaluator):
@@ -31,9 +27,7 @@ class Failing(Evaluator):
 
 def explore_on(folder, evaluator):
     with RunStore(folder) as store:
-        agent = ResearchAgent(SPEC, with_constants(AgentSettings, migrate_every=2), seed=5)
-        cache = ProgramCache(evaluator, [SPEC], store)
-        explorer = Explorer(SETTINGS, agent, Writer, cache, store)
+        explorer = explorer_of(store, evaluator, Writer())
         explorer.seed([START])
         return list(explorer.rounds(1, ROUNDS)), store.candidate_counts()
 
@@ -64,9 +58,9 @@ def test_a_lost_evaluation_is_not_joined_but_made_again(tmp_path):
 
 def test_fresh_samples_leave_out_what_the_machine_failed(tmp_path):
     with RunStore(tmp_path) as store:
-        agent = ResearchAgent(SPEC, AgentSettings(), seed=5)
-        Explorer(SETTINGS, agent, Writer, ProgramCache(Evaluator(), [SPEC], store), store).seed([START])
-        (proposal, *_) = agent.propose(1, [0], 4)
+        explorer = explorer_of(store, Evaluator(), Writer())
+        explorer.seed([START])
+        (proposal,) = explorer.agent.propose(1, 0, *explorer.agent.parents(1, 0), {"edit_line": 4})
         asked = [again(proposal, 0, store.start())]
         cache = ProgramCache(Failing(every=3), [SPEC], store)
         (group,) = fresh_samples(Writer(), cache, asked, 12, [0])
