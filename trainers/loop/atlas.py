@@ -87,6 +87,4 @@ class AtlasRun(Parts):
             if self.tuning and k <= self.config.phases:
                 self.tuning.take(k)
                 self.tell("phase", self.store.phases()[k - 1])
-        if self.tuning:
-            self.tuning.conclude()
         return self._confirm()

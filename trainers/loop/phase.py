@@ -114,8 +114,7 @@ class Tuning:
 
         for adapter in (POLICY, REFERENCE):
             self.policy.save(adapter, self._folder(k, adapter))
-        if config.exam.every_phase:
-            self.take_exam(k)
+        self.take_exam(k)
         row = self._row(outcome, advice) | {"chosen_from": self.data.origins(D_k)}
         store.add_phase(k, last, outcome.promoted, row, D_k, self.advisers.calls)
         self.run.agent.tuned()
@@ -128,12 +127,6 @@ class Tuning:
         for record in self.store.taught(k, first=k):
             self.run.cache.record(record)
             self.run.agent.record(record)
-
-    def conclude(self) -> None:
-        """Examine the policy that the phases have led to, where each has not been examined after its phase."""
-        tuned = self.store.tuned_phases()
-        if tuned and not self.config.exam.every_phase:
-            self.take_exam(tuned[-1]["phase"])
 
     def take_exam(self, number: int) -> None:
         """Ask the policy the exam's questions after a phase; before the first it is the base model."""

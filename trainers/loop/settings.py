@@ -68,8 +68,6 @@ class ExamSettings:
     """Held-out seeds under which each instance is posed; each counts as an instance, and intervals need several."""
     rounds: int = 3
     """Rounds of the searches on these instances, where `controls` asks for them (`unseen`)."""
-    every_phase: bool = True
-    """Whether the policy of each phase is asked, or the last one only, when the run ends."""
 
     def __post_init__(self) -> None:
         require(self, {"at least 0": "samples", "at least 1": "prompts seeds rounds"})
