@@ -152,6 +152,24 @@ def _compared(differences: Sequence[float], against: str, form: str) -> dict[str
     return {f"Less {against}": _told(differences, f"+{form}"), "In words": words}
 
 
+def control_table(rows: pd.DataFrame) -> Table:
+    """How often the runs are told from each of their controls, and by how much they lie ahead over all runs."""
+    told = [
+        {
+            "Control": str(name), "Runs": str(len(own)),
+            "Ahead": str(int((own.ahead > own.half_width).sum())),
+            "Behind": str(int((own.ahead < -own.half_width).sum())),
+            "Difference": _told(own.ahead, "+.4f"),
+        }
+        for name, own in rows.groupby("control", sort=False)
+    ]  # fmt: skip
+    note = (
+        "Ahead and behind: runs whose 95 % interval over instances leaves out 0. Difference in score, mean over runs with "
+        "its 95 % interval over them. `unseen`: the tuned model beside the base model, on instances that no phase saw."
+    )
+    return table("controls", "Beside the controls of each run", told, note)
+
+
 def _told(values: Sequence[float], form: str) -> str:
     if len(values) < 2:
         return format(np.mean(values), form) if len(values) else "–"
