@@ -164,8 +164,8 @@ def control_table(rows: pd.DataFrame) -> Table:
         for name, own in rows.groupby("control", sort=False)
     ]  # fmt: skip
     note = (
-        "Ahead and behind: runs whose 95 % interval over instances leaves out 0. Difference in score, mean over runs with "
-        "its 95 % interval over them. `unseen`: the tuned model beside the base model, on instances that no phase saw."
+        "Ahead and behind: runs whose 95 % interval over instances leaves out 0. Difference in score, mean over runs "
+        "with its 95 % interval. `unseen`: the tuned model beside the base model, on instances that no phase saw."
     )
     return table("controls", "Beside the controls of each run", told, note)
 
