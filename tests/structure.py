@@ -28,7 +28,7 @@ PROGRAM = "def policy(context, history, t):\n    return {arm}\n"
 SMALL = {
     "env": "ATLAS-Bandit-v0", "env_args": {"horizon": 60, "replicas": 1}, "start": "inlined", "method": "evodpo",
     "rounds": 3, "phase_every": 2, "skip_idle_phases": False, "held_out_seeds": 1, "tracking": "off", "device": "cpu",
-    "workers": 1, "torch_threads": 2, "exploration": {"islands": 2, "samples": 8, "patches": 0},
+    "workers": 1, "torch_threads": 2, "exploration": {"islands": 2, "samples": 8, "writers": {"agent": 1.0}},
     "pairs": {"count": 8}, "phase": {"epochs": 1}, "gate": {"prompts": 2, "samples": 2},
 }  # fmt: skip
 

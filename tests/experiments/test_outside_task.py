@@ -63,7 +63,7 @@ def test_evaluators_on_a_cluster(reference):
 @pytest.mark.timeout(300)
 def test_a_study_and_the_report_of_a_run(reference, tmp_path):
     settings = {  # constants are varied, and the model is not asked
-        "rounds": 1, "exploration": {"islands": 1, "samples": 8, "patches": 0}, "held_out_seeds": 2,
+        "rounds": 1, "exploration": {"islands": 1, "samples": 8}, "held_out_seeds": 2,
         "tracking": "off", "model": str(save_tiny_model(tmp_path / "tiny")), "torch_threads": 1,
     }  # fmt: skip
     arms = {"numbers": Arm("numbers-alone")}

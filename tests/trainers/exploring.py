@@ -68,7 +68,7 @@ class Evaluator:
             score = float(names["f"](2))
         except SyntaxError:
             status = Status.INVALID
-        except Exception:
+        except (NameError, TypeError, ValueError, ArithmeticError, AttributeError):
             status = Status.ERROR
         future: Future = Future()
         future.set_result(
@@ -81,7 +81,7 @@ class Evaluator:
 def explorer_of(store, evaluator, writer, settings=SETTINGS, writers=AGENT_ALONE, supporter=None):
     agent = ResearchAgent(SPEC, with_constants(AgentSettings, migrate_every=2), seed=5)
     cache = ProgramCache(evaluator, [SPEC], store)
-    return Explorer(settings, writers, agent, lambda: writer, cache, store, supporter)
+    return Explorer(settings, writers, agent, lambda: writer, cache, store, supporter=supporter)
 
 
 def explore(folder, dies_after=None, settings=SETTINGS, writers=AGENT_ALONE, supporter=None):

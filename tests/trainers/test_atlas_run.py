@@ -13,7 +13,7 @@ from atlas_gym.agents.models.adapters import AdapterError, digest
 from atlas_gym.tasks.bandit.bare import play_bare
 from atlas_gym.trainers.loop.atlas import AtlasRun
 from atlas_gym.trainers.loop.beginning import require_beginning
-from atlas_gym.trainers.loop.control import frozen, open_control
+from atlas_gym.trainers.loop.control import FOLDER, controls, open_control
 from atlas_gym.trainers.loop.exam import learned
 from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.queries import held_out_key
@@ -101,29 +101,87 @@ def test_the_exam_may_wait_for_the_end(config, whole, tmp_path):
     assert contents(tmp_path)[3][1] == contents(whole[0])[3][1]
 
 
-def test_the_frozen_control_is_the_same_run_until_the_first_phase_and_goes_on_untuned(
-    config, whole, tmp_path
-):
-    def control(folder, observer=None):
-        with RunStore.open_readonly(whole[0]) as tuned:
-            open_control(tuned, folder).close()
-        run(frozen(config), folder, observer)
+def controlled(config, folder, observer=None):
+    """Walk every control of an ended run, as the main job does; their configurations."""
+    with RunStore.open_readonly(folder) as ended:
+        found = dict(controls(config, ended))
+        for name, own in found.items():
+            with open_control(ended, name) as beside, AtlasRun(own, beside, [observer or Watcher()]) as control:
+                control.run()
+    return found
 
-    control(tmp_path / "whole")
-    mine, its = (contents(folder)[0] for folder in (whole[0], tmp_path / "whole"))
+
+@pytest.fixture(scope="module")
+def beside(config, whole, tmp_path_factory):
+    """The run, its controls' configurations, and the run's folder with them."""
+    folder = tmp_path_factory.mktemp("beside") / "run"
+    shutil.copytree(whole[0], folder)
+    asked = replace(config, controls=("frozen", "numbers-alone", "expressions-alone", "unseen"))
+    return asked, controlled(asked, folder), folder
+
+
+def test_the_frozen_control_is_the_same_run_until_the_first_phase_and_goes_on_untuned(whole, beside, tmp_path):
+    asked, _, folder = beside
+    frozen = folder / FOLDER / "frozen"
+    mine, its = contents(whole[0])[0], contents(frozen)[0]
     assert [c for c in its if c.round <= 1] == [c for c in mine if c.round <= 1]
     assert [c.program for c in its] != [c.program for c in mine]
-    assert contents(tmp_path / "whole")[2] == []
-    with pytest.raises(KeyboardInterrupt):
-        control(tmp_path / "killed", Watcher(interrupt_at=("round", 2)))
-    control(tmp_path / "killed")
-    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
-
-
-def test_the_frozen_control_does_not_confirm_again_what_the_run_has_confirmed(whole, tmp_path):
-    with RunStore.open_readonly(whole[0]) as tuned, open_control(tuned, tmp_path) as control:
-        key = held_out_key(tuned.start(), tuned.instances)
+    assert contents(frozen)[2] == []
+    with RunStore.open_readonly(whole[0]) as tuned, RunStore.open_readonly(frozen) as control:
+        key = held_out_key(tuned.start(), tuned.instances)  # what the run has confirmed is not confirmed again
         assert control.held_out(key) == tuned.held_out(key) is not None
+
+
+def test_a_control_with_one_writer_has_the_runs_evaluations(whole, beside):
+    asked, found, folder = beside
+    for name in ("numbers-alone", "expressions-alone"):
+        assert found[name].evaluations == whole[1]["evaluated"]
+        assert not found[name].needs_policy
+        with RunStore.open_readonly(folder / FOLDER / name) as control:
+            spent = control.candidate_counts()["evaluated"]
+            assert {c.origin for c in control.candidates("c.round > 0")} == {name.removesuffix("-alone")}
+        assert 0 <= spent - whole[1]["evaluated"] < asked.exploration.islands
+
+
+def test_the_unseen_searches_begin_alike_with_the_tuned_policy_and_without(beside):
+    asked, found, folder = beside
+    tuned, base = (contents(folder / FOLDER / name)[0] for name in ("unseen-tuned", "unseen-base"))
+    starts = [[c.score for c in own if c.origin == "seed"] for own in (tuned, base)]
+    assert starts[0] == starts[1]
+    assert len(starts[0]) == len(asked.exam.instances) * asked.exam.seeds
+    assert [c.program for c in tuned] != [c.program for c in base]
+    assert found["unseen-tuned"].rounds == asked.exam.rounds
+    with RunStore.open_readonly(folder) as run, RunStore.open_readonly(folder / FOLDER / "unseen-tuned") as own:
+        assert own.get_meta("begin") == run.phases()[-1]["policy_digest"]
+
+
+def test_without_a_tuned_phase_nothing_is_unseen(config, tmp_path):
+    with RunStore(tmp_path) as store:
+        assert list(controls(replace(config, controls=("unseen", "numbers-alone")), store)) == []
+
+
+def test_controls_killed_and_resumed_are_the_same(config, whole, beside, tmp_path):
+    _, found, folder = beside
+    shutil.copytree(whole[0], tmp_path / "run")
+    asked = replace(config, controls=("frozen", "unseen"))
+    with pytest.raises(KeyboardInterrupt):
+        controlled(asked, tmp_path / "run", Watcher(interrupt_at=("round", 2)))
+    controlled(asked, tmp_path / "run")
+    for name in ("frozen", "unseen-tuned", "unseen-base"):
+        own = tmp_path / "run" / FOLDER / name
+        assert contents(own) == contents(folder / FOLDER / name)
+
+
+def test_a_policy_that_was_tuned_once_more_searches_unseen_instances_anew(beside, tmp_path):
+    asked, _, folder = beside
+    shutil.copytree(folder, tmp_path / "run")
+    with RunStore(tmp_path / "run") as run:
+        row = run.phases()[-1] | {"phase": 3, "policy_digest": "another"}
+        run.add_phase(3, 3, False, row, ())
+        with open_control(run, "unseen-tuned") as control:
+            assert control.round_summary(0) is None
+        with open_control(run, "unseen-base") as control:
+            assert control.round_summary(0) is not None
 
 
 def test_pairs_are_two_answers_to_one_prompt_the_better_first(whole):

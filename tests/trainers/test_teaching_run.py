@@ -7,8 +7,8 @@ import pytest
 
 from atlas_gym.agents.supporters.exploration import ExplorationSupporter
 from atlas_gym.agents.supporters.settings import SupporterSettings
+from atlas_gym.trainers.loop.atlas import AtlasRun
 from atlas_gym.trainers.loop.config import load_config
-from atlas_gym.trainers.loop.phase_data import answers
 from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.store import RunStore
 from tests.trainers.whole_run import Watcher, config, contents, menu, run
@@ -18,9 +18,9 @@ assert config, menu  # fixtures
 
 @pytest.fixture(scope="module")
 def taught(config):
-    """Two phases, each taught; exploration has no patches."""
-    layout = replace(config.exploration, patches=0)
-    return replace(config, teaching="phase", taught_per_prompt=3, exploration=layout, start="inlined")
+    """Two phases, each taught; in exploration the agent alone writes."""
+    layout = replace(config.exploration, writers={"agent": 1.0})
+    return replace(config, teaching=True, taught_per_prompt=3, exploration=layout, start="inlined")
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def lessons(folder):
 
 def test_lessons_become_pairs_beside_the_agents_own(whole):
     candidates, pairs, phases, _, calls = contents(whole[0])
-    assert {c.origin for c in candidates} == {"seed", "agent"}  # lessons enter no island
+    assert {c.origin for c in candidates} == {"seed", "agent"}
     by_id = {lesson.id: lesson for lesson in lessons(whole[0])}
     assert by_id
     assert any(pair.chosen_id in by_id for _, pair in pairs)
@@ -53,9 +53,21 @@ def test_lessons_become_pairs_beside_the_agents_own(whole):
         }
         assert phase["chosen_from"] == {origin: count for origin, count in counts.items() if count}
     assert ("exploration", 1) in {(role, phase) for _, phase, role in calls}
-    assert (None, "exploration") not in {
-        (phase, role) for _, phase, role in calls
-    }  # no patches, nobody asked
+    assert (None, "exploration") not in {(phase, role) for _, phase, role in calls}  # no share, nobody asked
+
+
+def test_lessons_are_evaluations_and_enter_the_islands(taught, whole):
+    candidates, *_ = contents(whole[0])
+    written = [c for c in (*candidates, *lessons(whole[0])) if c.origin != "seed" and c.evaluated]
+    assert whole[1]["candidates"] == len(written)
+    assert whole[1]["evaluated"] == len([c for c in written if c.duplicate_of is None])
+    best = max((c for c in (*candidates, *lessons(whole[0])) if c.passed), key=lambda c: c.score)
+    assert whole[1]["best"]["score"] == best.score
+    with RunStore(whole[0]) as store, AtlasRun(taught, store) as again:
+        again.run()  # read from the store
+        known = {key for island in range(3) for key in again.cache.keys(island)}
+        assert known >= {lesson.program_key for lesson in lessons(whole[0])}
+        assert again.agent.best_score == best.score
 
 
 def killed_while_teaching(monkeypatch, after):
@@ -101,30 +113,7 @@ def test_a_gate_on_likelihood_sees_every_phase_move_and_is_redone_alike(taught, 
         assert (score < 0 and decision["gain"] != 0) or (math.isnan(score) and not decision["promote"])
 
 
-def test_in_exploration_patches_answer_the_islands_prompts(config, tmp_path):
-    run(replace(config, teaching="exploration", rounds=1, start="inlined"), tmp_path)
-    candidates = contents(tmp_path)[0]
-    patches = [c for c in candidates if c.origin == "supporter"]
-    assert patches
-    with RunStore.open_readonly(tmp_path) as store:
-        for patch in patches:
-            proposal = store.proposal(patch.round, patch.island)
-            assert patch.prompt == proposal.prompt
-            assert proposal.assemble(patch.completion) == patch.program
-        pool = {record.id for record in answers(store, 1, 9, None)}
-    assert {patch.id for patch in patches} <= pool
-    assert lessons(tmp_path) == []
-
-
-def test_off_leaves_patches_without_a_prompt_and_no_lessons(config, tmp_path):
-    run(replace(config, rounds=1, start="inlined"), tmp_path)
-    patches = [c for c in contents(tmp_path)[0] if c.origin == "supporter"]
-    assert patches
-    assert {(c.prompt, c.completion, c.site) for c in patches} == {("", "", "")}
-    assert lessons(tmp_path) == []
-
-
 def test_nobody_teaches_where_the_supporter_is_off(config):
     with pytest.raises(SettingsError, match=r"supporters\.exploration\.form"):
-        load_config(None, {"teaching": "phase", "supporters": {"exploration": {"form": "off"}}})
+        load_config(None, {"teaching": True, "supporters": {"exploration": {"form": "off"}}})
     assert config.supporters == SupporterSettings()

@@ -145,6 +145,8 @@ class RunConfig:
             yield "there must be an island for each of the instances"
         if self.teaching and self.phases > 0 and self.supporters.exploration.form == "off":
             yield "nobody teaches while supporters.exploration.form is off: set it to rules or llm, or teaching: false"
+        if "supporter-alone" in self.controls and self.supporters.exploration.form == "off":
+            yield "controls: supporter-alone needs supporters.exploration.form: set it to rules or llm"
         if not self.writers:
             yield "supporters.exploration.form is off, and exploration.writers names nobody but the supporter"
         yield from self._untunable()
@@ -172,7 +174,8 @@ class RunConfig:
     @property
     def needs_policy(self) -> bool:
         """Whether the model's weights are needed in this process."""
-        return self.phases > 0 or (self.backend.name == "transformers" and AGENT in self.writers)
+        writes = AGENT in self.writers and (self.backend.name == "transformers" or self.adapter != "")
+        return self.phases > 0 or writes
 
     @property
     def phases(self) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from atlas_gym.agents.models.policy import POLICY
+from atlas_gym.agents.population.candidate import AGENT, WRITERS
 from atlas_gym.trainers.loop.beginning import BEGIN
 from atlas_gym.trainers.loop.config import RunConfig
 from atlas_gym.trainers.store.store import RunStore
@@ -23,6 +24,7 @@ FROZEN, UNSEEN_TUNED, UNSEEN_BASE = "frozen", "unseen-tuned", "unseen-base"
 NAMES = (
     FROZEN, "agent-alone", "supporter-alone", "numbers-alone", "expressions-alone", UNSEEN_TUNED, UNSEEN_BASE,
 )  # fmt: skip
+_NOBODY = dict.fromkeys(WRITERS, 0.0)
 _OTHER_TASKS = 1_000_003
 """Added to the run's seed for the searches on unseen instances: their tasks share no random number with the run's."""
 
@@ -30,20 +32,19 @@ _OTHER_TASKS = 1_000_003
 def controls(config: RunConfig, run: RunStore) -> Iterator[tuple[str, RunConfig]]:
     """Name and configuration of everything that a run, which has ended, is to be compared with."""
     alone = replace(config, tuning=False, controls=(), exam=replace(config.exam, samples=0))
-    layout = config.exploration
+    layout, spent = config.exploration, run.candidate_counts()["evaluated"]
     for name in config.controls:
         if name == FROZEN and config.phases > 0:
             yield name, alone
-        elif name.endswith("-alone"):
-            own = replace(layout, writers={name.removesuffix("-alone"): 1.0})
-            spent = run.candidate_counts()["evaluated"]
+        elif name.endswith("-alone") and spent:
+            own = replace(layout, writers=_NOBODY | {name.removesuffix("-alone"): 1.0})
             yield name, replace(alone, evaluations=spent, rounds=2 * spent, exploration=own)
     tuned = run.tuned_phases()
     if "unseen" in config.controls and tuned:
         instances = config.exam.instances * config.exam.seeds
         search = replace(
             alone, instances=instances, rounds=config.exam.rounds, evaluations=0, seed=config.seed + _OTHER_TASKS,
-            exploration=replace(layout, islands=len(instances), writers={"agent": 1.0}),
+            exploration=replace(layout, islands=len(instances), writers=_NOBODY | {AGENT: 1.0}),
         )  # fmt: skip
         policy = run.folder / "adapters" / f"phase-{tuned[-1]['phase']:03d}" / POLICY
         yield UNSEEN_TUNED, replace(search, adapter=str(policy))
@@ -51,9 +52,14 @@ def controls(config: RunConfig, run: RunStore) -> Iterator[tuple[str, RunConfig]
 
 
 def open_control(run: RunStore, name: str) -> RunStore:
-    """The control's store; the frozen one's begun with what it shares with the run, whose rounds are all done."""
+    """The control's store; the frozen one's begun with what it shares with the run, whose rounds are all done. What the
+    policy of an earlier phase found goes where a run that was made longer has tuned once more."""
     folder = run.folder / FOLDER / name
     store = RunStore(folder)
+    if name == UNSEEN_TUNED and store.get_meta("begin") not in (None, run.tuned_phases()[-1]["policy_digest"]):
+        store.close()
+        shutil.rmtree(folder)
+        store = RunStore(folder)
     if name == FROZEN and store.round_summary(0) is None:
         if (run.folder / BEGIN).exists():
             shutil.copytree(run.folder / BEGIN, folder / BEGIN, dirs_exist_ok=True)

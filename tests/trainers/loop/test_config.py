@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from atlas_gym.agents.population.candidate import WRITERS
 from atlas_gym.trainers.loop.config import METHODS, RunConfig, load_config, refused_changes, save_config
 from atlas_gym.trainers.store.plain import SettingsError, differences
 
@@ -46,16 +47,16 @@ def test_what_is_given_wins_over_the_method():
     assert (config.phase.reference, config.phase.initialisation) == ("every_phase", "base")
 
 
-def test_the_default_job_leaves_every_candidate_to_the_model():
+def test_the_default_job_has_every_writer_and_tunes_twice():
     config = load_config(Path("experiments/configs/default.yaml"), {})
-    assert config.exploration.patches == 0
-    assert config.teaching == "phase"
+    assert set(config.writers) == set(WRITERS)
+    assert config.teaching
     assert config.phases >= 2
 
 
-def test_the_default_job_is_compared_with_its_control_and_measured_on_what_no_island_has():
+def test_the_default_job_is_compared_with_its_controls_and_measured_on_what_no_island_has():
     config = load_config(Path("experiments/configs/default.yaml"), {})
-    assert config.control == "frozen"
+    assert {"supporter-alone", "numbers-alone", "unseen"} <= set(config.controls)
     assert len(config.instances) == config.exploration.islands
     trained = [own.env_args for own in config.instances]
     assert not [own for own in config.exam.instances if own.env_args in trained]
@@ -70,7 +71,12 @@ def test_the_default_job_is_compared_with_its_control_and_measured_on_what_no_is
         ({"workers": 10**9}, "workers must be at most"),
         ({"exploration": {"islands": 10**30}}, "come to more than 100000000 programs"),
         ({"instances": [{}] * 7}, "an island for each"),
-        ({"exploration": {"sites": 9}}, "sites must lie between"),
+        ({"exploration": {"writers": {"oracle": 1}}}, r"exploration\.writers: there is no 'oracle'"),
+        ({"exploration": {"writers": {"agent": 0}}}, "weights of at least 0, one of them positive"),
+        ({"method": "supporter-alone", "supporters": {"exploration": {"form": "off"}}}, "nobody but the supporter"),
+        ({"controls": ["supporter-alone"], "supporters": {"exploration": {"form": "off"}}}, "controls: supporter-alone"),
+        ({"controls": ["frozn"]}, "controls"),
+        ({"evaluations": -1}, "evaluations"),
         ({"exam": {"instances": []}}, "exam"),
         ({"rounds": 0}, "rounds must be at least 1"),
         ({"phse": {}}, "did you mean phase"),

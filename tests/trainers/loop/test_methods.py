@@ -8,6 +8,7 @@ from atlas_gym.trainers.store.plain import plain
 ABLATED = {
     "atlas-no-gate": {"phase.reference"},
     "atlas-fixed-reference": {"phase.reference"},
+    "atlas-fixed-shares": {"exploration.by_yield"},
 }
 
 
@@ -29,14 +30,18 @@ def test_an_ablation_changes_one_component(method, changed):
     assert {key for key in atlas if atlas[key] != ablated[key]} == changed | {"method"}
 
 
-@pytest.mark.parametrize("method", ["supporter-alone", "numbers-alone"])
-def test_controls_without_a_model_write_as_many_candidates_as_others_sample(method):
-    config, search = (load_config(None, {"method": name}) for name in (method, "search"))
-    layout = config.exploration
+def test_atlas_has_four_writers_and_its_ablation_one():
+    assert set(load_config(None, {}).writers) == {"agent", "supporter", "numbers", "expressions"}
+    assert load_config(None, {"method": "atlas-agent-alone"}).writers == {"agent": 1.0}
+
+
+@pytest.mark.parametrize("writer", ["supporter", "numbers", "expressions"])
+def test_controls_without_a_model_evaluate_as_many_programs_as_others(writer):
+    config, search = (load_config(None, {"method": name}) for name in (f"{writer}-alone", "search"))
+    assert config.writers == {writer: 1.0}
     assert not config.tuning
-    written = layout.patches if method == "supporter-alone" else layout.samples
-    assert written == search.exploration.samples
-    assert layout.samples == 0 or config.agent.styles["edit_line"] == 0
+    assert not config.needs_policy
+    assert config.exploration.samples == search.exploration.samples
 
 
 def test_best_of_n_neither_evolves_nor_tunes():
