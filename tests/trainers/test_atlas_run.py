@@ -106,7 +106,10 @@ def controlled(config, folder, observer=None):
     with RunStore.open_readonly(folder) as ended:
         found = dict(controls(config, ended))
         for name, own in found.items():
-            with open_control(ended, name) as beside, AtlasRun(own, beside, [observer or Watcher()]) as control:
+            with (
+                open_control(ended, name) as beside,
+                AtlasRun(own, beside, [observer or Watcher()]) as control,
+            ):
                 control.run()
     return found
 
@@ -120,7 +123,9 @@ def beside(config, whole, tmp_path_factory):
     return asked, controlled(asked, folder), folder
 
 
-def test_the_frozen_control_is_the_same_run_until_the_first_phase_and_goes_on_untuned(whole, beside, tmp_path):
+def test_the_frozen_control_is_the_same_run_until_the_first_phase_and_goes_on_untuned(
+    whole, beside, tmp_path
+):
     asked, _, folder = beside
     frozen = folder / FOLDER / "frozen"
     mine, its = contents(whole[0])[0], contents(frozen)[0]
@@ -128,7 +133,9 @@ def test_the_frozen_control_is_the_same_run_until_the_first_phase_and_goes_on_un
     assert [c.program for c in its] != [c.program for c in mine]
     assert contents(frozen)[2] == []
     with RunStore.open_readonly(whole[0]) as tuned, RunStore.open_readonly(frozen) as control:
-        key = held_out_key(tuned.start(), tuned.instances)  # what the run has confirmed is not confirmed again
+        key = held_out_key(
+            tuned.start(), tuned.instances
+        )  # what the run has confirmed is not confirmed again
         assert control.held_out(key) == tuned.held_out(key) is not None
 
 
@@ -151,7 +158,10 @@ def test_the_unseen_searches_begin_alike_with_the_tuned_policy_and_without(besid
     assert len(starts[0]) == len(asked.exam.instances) * asked.exam.seeds
     assert [c.program for c in tuned] != [c.program for c in base]
     assert found["unseen-tuned"].rounds == asked.exam.rounds
-    with RunStore.open_readonly(folder) as run, RunStore.open_readonly(folder / FOLDER / "unseen-tuned") as own:
+    with (
+        RunStore.open_readonly(folder) as run,
+        RunStore.open_readonly(folder / FOLDER / "unseen-tuned") as own,
+    ):
         assert own.get_meta("begin") == run.phases()[-1]["policy_digest"]
 
 

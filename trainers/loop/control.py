@@ -56,7 +56,10 @@ def open_control(run: RunStore, name: str) -> RunStore:
     policy of an earlier phase found goes where a run that was made longer has tuned once more."""
     folder = run.folder / FOLDER / name
     store = RunStore(folder)
-    if name == UNSEEN_TUNED and store.get_meta("begin") not in (None, run.tuned_phases()[-1]["policy_digest"]):
+    if name == UNSEEN_TUNED and store.get_meta("begin") not in (
+        None,
+        run.tuned_phases()[-1]["policy_digest"],
+    ):
         store.close()
         shutil.rmtree(folder)
         store = RunStore(folder)

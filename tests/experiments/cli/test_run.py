@@ -169,7 +169,7 @@ def test_a_start_with_nothing_to_edit_is_said_before_the_run_begins(tmp_path, ca
     arguments = ["--env", str(tmp_path / "same.py"), "--method=numbers-alone", "--tracking=off"]
     assert main([*arguments, "--folder", str(tmp_path / "run")]) == 2
     said = capsys.readouterr().err
-    assert "in the start `named`, of numeric: `numeric` needs a number" in said
+    assert "change in the start `named`, of numbers: numbers needs a number" in said
     assert not (tmp_path / "run" / "config.yaml").exists()
 
 

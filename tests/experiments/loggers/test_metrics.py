@@ -32,6 +32,8 @@ def test_a_round_has_its_shares_and_what_exploration_has_come_to(folder):
         assert row["score/best"] == max(c.score for c in known)
         assert row["explore/samples"] == 12
         assert row["explore/valid"] == pytest.approx(len(here) / 12)
+        own = [c for c in candidates if c.round == row["round"] and c.writer == "edit_line"]
+        assert row["writers/edit_line/evaluated"] == len(own)
         assert row["island/0/best"] == max(c.score for c in known if c.island == 0)
 
 

@@ -106,6 +106,10 @@ def _add_round(store, layout, rng, round_, parents, first) -> None:
         "improving": sum((r.gain or 0) > 0.002 for r in valid),
         "distinct": len({r.program_key for r in valid if r.duplicate_of is None}),
         "statuses": Counter(str(record.status) for record in records),
+        "writers": {
+            name: [n, sum((r.gain or 0) > 0.002 for r in valid if r.writer == name)]
+            for name, n in Counter(record.writer for record in records).items()
+        },
         "best": max((r.score for r in valid), default=None),
         "tokens": 9 * len(records), "generation_s": 1.5, "evaluation_wait_s": 0.25,
         "drawn": len(records), "smoke_runs": len(records), "smoke_failed": 0,

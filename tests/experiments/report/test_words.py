@@ -1,15 +1,18 @@
-"""What tuning changed, in words: a run against its frozen control, and base model against tuned policy."""
+"""A run beside its controls in words, and base model against tuned policy."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from atlas_gym.experiments.report.data import RunData
+from atlas_gym.experiments.report.data import RunData, read_run
 from atlas_gym.experiments.report.figures import as_png, best_gains, draw_learning
-from atlas_gym.experiments.report.words import exam_in_words, exam_table, search_in_words, verdict
+from atlas_gym.experiments.report.words import exam_in_words, exam_table, said, verdict
 from atlas_gym.trainers.loop.exam import BASE, learned
+from tests.agents.records import record
+from tests.experiments.report.synthetic import Layout, make_run
 
 
 def run(*scores, exams=None):
@@ -22,21 +25,56 @@ def run(*scores, exams=None):
     return RunData("run", Path(), {}, rows, rows, (), (), exams or {}, (), {}, (), (), instances=2)
 
 
-FROZEN = run((-1.0, -2.0), (-0.9, -1.9), (-0.8, -1.8))
+def test_the_curve_is_the_mean_of_the_instances_best():
+    numbers, scores = zip(*run((-1.0, -2.0), (-0.9, -1.9), (-0.8, -1.8)).curve, strict=True)
+    assert scores == pytest.approx([-1.5, -1.45, -1.4, -1.35, -1.3])
+    assert numbers == (2, 3, 4, 5, 6)
+
+
+def found(*scores):
+    """A run whose best programs have these scores, an instance each."""
+    ends = tuple((record(score=-9.0, island=i), record(score=s, island=i)) for i, s in enumerate(scores))
+    return replace(run(scores[:2]), ends=ends, instances=len(scores))
+
+
+def beside(own, **others):
+    """The run with these controls."""
+    vars(own)["controls"] = {name.replace("_", "-"): other for name, other in others.items()}
+    return own
 
 
 @pytest.mark.parametrize(
-    ("scores", "found"),
+    ("scores", "says"),
     [
-        ((-0.4, -1.39), ("tuned -0.8950 against frozen -1.3000: difference +0.4050", "tuning found better programs",
-                         "with 0.50 of its programs")),  # 3 of 6
-        ((-0.9, -1.7), ("which chance explains",)),
-        ((-1.0, -2.0), ("tuning found worse programs. The tuned run never reached",)),
+        ((-0.4, -0.5, -0.6), "the run is ahead: +0.5000 ± 0.0000 (95 %, 3 instances)"),
+        ((-1.5, -1.6, -1.7), "the run is behind: -0.6000"),
+        ((-0.4, -1.9, -1.0), "the run may differ by chance: -0.1000 ±"),
     ],
-)  # fmt: skip
-def test_the_search_is_told_by_its_interval_over_instances(scores, found):
-    said = search_in_words(run((-1.0, -2.0), scores, scores), FROZEN)
-    assert all(part in said for part in found)
+)
+def test_a_run_is_told_from_its_control_by_their_interval_over_instances(scores, says):
+    words = said(beside(found(*scores), numbers_alone=found(-0.9, -1.0, -1.1)))
+    assert words.startswith("Best program of each instance, training seeds: ")
+    assert f"numbers-alone: -1.0000; {says}" in words
+
+
+def test_what_tuning_adds_is_told_from_two_searches_on_unseen_instances():
+    searches = {"unseen_tuned": found(-0.4, -0.5, -0.6), "unseen_base": found(-0.9, -1.0, -1.1)}
+    own = beside(found(-0.4, -0.5, -0.6), **searches)
+    (line,) = said(own).splitlines()
+    assert "tuned -0.5000, base model -1.0000; tuned is ahead: +0.5000" in line
+    assert as_png(draw_learning(own)).startswith("data:image/png;base64,iVBOR")
+    assert said(found(-0.4, -0.5)) == ""
+
+
+def test_controls_are_read_from_the_runs_folder(tmp_path):
+    folder = make_run(tmp_path / "run", Layout(rounds=2, instances=3))
+    make_run(
+        folder / "controls" / "numbers-alone", Layout(method="numbers-alone", seed=1, rounds=2, instances=3)
+    )
+    own = read_run(folder)
+    assert list(own.controls) == ["numbers-alone"]
+    assert "numbers-alone: " in said(own)
+    assert "held-out seeds" in said(own)
 
 
 def answers(valid):

@@ -73,8 +73,14 @@ def test_the_default_job_is_compared_with_its_controls_and_measured_on_what_no_i
         ({"instances": [{}] * 7}, "an island for each"),
         ({"exploration": {"writers": {"oracle": 1}}}, r"exploration\.writers: there is no 'oracle'"),
         ({"exploration": {"writers": {"agent": 0}}}, "weights of at least 0, one of them positive"),
-        ({"method": "supporter-alone", "supporters": {"exploration": {"form": "off"}}}, "nobody but the supporter"),
-        ({"controls": ["supporter-alone"], "supporters": {"exploration": {"form": "off"}}}, "controls: supporter-alone"),
+        (
+            {"method": "supporter-alone", "supporters": {"exploration": {"form": "off"}}},
+            "nobody but the supporter",
+        ),
+        (
+            {"controls": ["supporter-alone"], "supporters": {"exploration": {"form": "off"}}},
+            "controls: supporter-alone",
+        ),
         ({"controls": ["frozn"]}, "controls"),
         ({"evaluations": -1}, "evaluations"),
         ({"exam": {"instances": []}}, "exam"),
