@@ -62,7 +62,8 @@ def config(tmp_path_factory) -> RunConfig:
     return load_config(None, {
         "method": "atlas", "model": str(model), "device": "cpu", "torch_threads": 1, "tracking": "off",
         "env_args": TASK, "start": "scratch", "rounds": 3, "phase_every": 1, "skip_idle_phases": False,
-        "exploration": {"islands": 3, "samples": 6, "writers": {"agent": 2, "supporter": 1}, "by_yield": False}, "held_out_seeds": 2,
+        "exploration": {"islands": 3, "samples": 6, "writers": {"agent": 2, "supporter": 1}, "by_yield": False},
+        "held_out_seeds": 2,
         "pairs": {"count": 8, "length_ratio": 0.0}, "lora": {"rank": 4, "alpha": 8},
         "phase": {"learning_rate": 0.01, "epochs": 1, "batch_size": 4, "target_kl": 0.0, "max_tokens": 4096},
         "gate": {"min_gain": -2.0, "max_kl": 1e3, "standard_errors": 0.0, "prompts": 2, "samples": 4},
