@@ -16,13 +16,15 @@ from tests.experiments.report.synthetic import Layout, make_run
 
 
 def run(*scores, exams=None):
-    """Rounds of one candidate on each of two islands with an instance of their own."""
-    flat = [score for pair in scores for score in pair]
+    """Rounds of one candidate on each of a few islands with an instance of their own."""
     rows = pd.DataFrame(
-        {"round": i // 2, "island": i % 2, "origin": "agent", "status": "ok", "score": s, "new": True}
-        for i, s in enumerate(flat)
+        {"round": round_, "island": i, "origin": "agent", "status": "ok", "score": s, "new": True}
+        for round_, own in enumerate(scores)
+        for i, s in enumerate(own)
     )  # fmt: skip
-    return RunData("run", Path(), {}, rows, rows, (), (), exams or {}, (), {}, (), (), instances=2)
+    return RunData(
+        "run", Path(), {}, rows, rows, (), (), exams or {}, (), {}, (), (), instances=len(scores[0])
+    )
 
 
 def test_the_curve_is_the_mean_of_the_instances_best():
@@ -34,7 +36,7 @@ def test_the_curve_is_the_mean_of_the_instances_best():
 def found(*scores):
     """A run whose best programs have these scores, an instance each."""
     ends = tuple((record(score=-9.0, island=i), record(score=s, island=i)) for i, s in enumerate(scores))
-    return replace(run(scores[:2]), ends=ends, instances=len(scores))
+    return replace(run(scores), ends=ends)
 
 
 def beside(own, **others):

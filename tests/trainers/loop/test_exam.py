@@ -12,7 +12,8 @@ from tests.trainers.exploring import START, Evaluator
 
 
 def exam(start):
-    task = SimpleNamespace(function="f", starts={"whole": START, "broken": "def f(:\n"}, smoke=lambda: None)
+    starts = {"whole": START, "broken": "def f(:\n"}
+    task = SimpleNamespace(arguments=(), function="f", starts=starts, smoke=lambda: None)
     tasks = SimpleNamespace(unseen=lambda instance, seed: task, observed=lambda task: ())
     asked = {"samples": 1, "instances": [{"start": start, "env_args": {"noise": 2}}]}
     return Exam(load_config(None, {"exam": asked}), tasks, [EditLine("f")], Evaluator(), None)
