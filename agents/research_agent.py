@@ -212,7 +212,6 @@ class ResearchAgent:
         if parent.score is None:
             raise ValueError(f"candidate {parent.id} has no score")
         proposals = []
-        told = (*notes, *self.spec.arguments)
         failed = list(self.islands[island].failed)[-2:]
         for style in (*self.styles, *self._unasked):
             n = asked.get(style.name, 0)
@@ -223,7 +222,7 @@ class ResearchAgent:
                 variants = self._variants(self.islands[island], style, site)[-shown:] if shown else ()
                 score = parent.score if self.settings.scores else None
                 proposal = style.propose(
-                    parent, site, Showing(worse, told, failed, critique, score, variants)
+                    parent, site, Showing(worse, notes, failed, critique, score, variants)
                 )
                 samples = n // len(chosen) + (number < n % len(chosen))
                 proposals.append(

@@ -12,7 +12,6 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 
-from atlas_gym.agents.models.policy import POLICY
 from atlas_gym.agents.population.candidate import AGENT, WRITERS
 from atlas_gym.trainers.loop.beginning import BEGIN
 from atlas_gym.trainers.loop.config import RunConfig
@@ -46,7 +45,7 @@ def controls(config: RunConfig, run: RunStore) -> Iterator[tuple[str, RunConfig]
             alone, instances=instances, rounds=config.exam.rounds, evaluations=0, seed=config.seed + _OTHER_TASKS,
             exploration=replace(layout, islands=len(instances), writers=_NOBODY | {AGENT: 1.0}),
         )  # fmt: skip
-        policy = run.folder / "adapters" / f"phase-{tuned[-1]['phase']:03d}" / POLICY
+        policy = run.folder / "adapters" / f"phase-{tuned[-1]['phase']:03d}" / "default"
         yield UNSEEN_TUNED, replace(search, adapter=str(policy))
         yield UNSEEN_BASE, search
 

@@ -105,7 +105,7 @@ class Exam:
         parent = parent_of(program, evaluation.score)
         sites = [(style, site) for style in self._styles for site in style.sites(program)]
         shown = parent.score if self._agent.scores else None
-        showing = Showing(notes=(*self._notes(task), *task.arguments), score=shown)
+        showing = Showing(notes=self._notes(task), score=shown)
         drawn = thinned(sites, self._settings.prompts, rng)
         return [again(style.propose(parent, site, showing), number, parent) for style, site in drawn]
 

@@ -79,8 +79,8 @@ class Tasks:
         return make_task(self._config.env, seed=_UNSEEN + seed, split="held_out", **arguments)
 
     def observed(self, task: ProgramTask) -> tuple[str, ...]:
-        """What prompts say of a task: observed statistics, if the run shows them."""
-        return task.observations() if self._config.observe else ()
+        """What prompts say of a task: its arguments, and observed statistics, if the run shows them."""
+        return (*task.arguments, *(task.observations() if self._config.observe else ()))
 
 
 def parent_of(program: str, score: float | None) -> Candidate:

@@ -183,15 +183,15 @@ def test_a_published_study_is_a_page_its_data_and_one_picture(folder):
     assert len((folder / "README.md").read_text(encoding="utf-8").split()) <= 400
 
 
-def test_differences_are_paired_by_seed_and_then_by_task():
+def test_differences_are_paired_by_seed_with_tasks_fixed():
     rows = [("t", "a", 0, 0.1), ("t", "b", 0, 0.3), ("t", "a", 1, 0.2), ("t", "b", 1, 0.6), ("t", "b", 2, 0.9),
-            ("u", "a", 0, 0.5), ("u", "b", 0, 0.6), ("u", "c", 0, 0.7)]  # fmt: skip
+            ("u", "a", 0, 0.5), ("u", "b", 0, 0.6), ("u", "a", 1, 0.5), ("u", "b", 1, 0.7), ("u", "c", 0, 0.7)]  # fmt: skip
     runs = pd.DataFrame(rows, columns=["task", "arm", "seed", "improvement"])
-    of_task, over = summaries(by_task(runs, "improvement"))
+    of_task, over, better = summaries(by_task(runs, "improvement"), controls=["b", "c"])
     assert of_task.loc[1].to_dict() == {
         "Task": "t", "Arm": "b", "Seeds": "3", "Mean": "60.0 [-14.5, 134.5]",
         "Less a": "+30.0 [-97.1, +157.1]", "In words": "not told apart",
     }  # fmt: skip
-    assert over.values.tolist() == [
-        ["b", "+20.0 [-107.1, +147.1]", "not told apart"]
-    ]  # 30 and 10; c is not in both
+    # By seed, the means over tasks are 15 and 30; c is not on both tasks.
+    assert over.values.tolist() == [["b", "+22.5 [-72.8, +117.8]", "not told apart"]]
+    assert better["Better control"].tolist() == ["b", "c"]
