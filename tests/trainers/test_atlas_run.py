@@ -92,15 +92,6 @@ def test_rounds_may_be_added_to_a_run_that_has_ended(config, whole, tmp_path):
         require_beginning(replace(config, rounds=2), store)
 
 
-def test_the_exam_may_wait_for_the_end(config, whole, tmp_path):
-    watcher = Watcher()
-    once = replace(config, max_phases=1, exam=replace(config.exam, every_phase=False))
-    run(once, tmp_path, watcher)
-    told = [event for event in watcher.events if event[0] in ("exam", "phase", "finished")]
-    assert told == [("exam", 0), ("phase", 1), ("exam", 1), ("finished",)]
-    assert contents(tmp_path)[3][1] == contents(whole[0])[3][1]
-
-
 def controlled(config, folder, observer=None):
     """Walk every control of an ended run, as the main job does; their configurations."""
     with RunStore.open_readonly(folder) as ended:

@@ -173,7 +173,7 @@ def test_a_picture_or_page_that_fails_is_a_line(run, tmp_path, monkeypatch):
     said = []
     files = summary.write_files(
         replace(run, folder=tmp_path),
-        {"env": "x", "method": "y", "seed": 0, "best": {"program": "z"}},
+        {"env": "x", "method": "y", "seed": 0, "best": {"program": "z", "origin": "agent", "score": -1.0}},
         said.append,
     )
     assert [path.name for path in files] == ["best_program.py"]

@@ -185,7 +185,8 @@ def test_a_published_study_is_a_page_its_data_and_one_picture(folder):
 
 def test_differences_are_paired_by_seed_with_tasks_fixed():
     rows = [("t", "a", 0, 0.1), ("t", "b", 0, 0.3), ("t", "a", 1, 0.2), ("t", "b", 1, 0.6), ("t", "b", 2, 0.9),
-            ("u", "a", 0, 0.5), ("u", "b", 0, 0.6), ("u", "a", 1, 0.5), ("u", "b", 1, 0.7), ("u", "c", 0, 0.7)]  # fmt: skip
+            ("u", "a", 0, 0.5), ("u", "b", 0, 0.6), ("u", "a", 1, 0.5), ("u", "b", 1, 0.7),
+            ("u", "c", 0, 0.7)]  # fmt: skip
     runs = pd.DataFrame(rows, columns=["task", "arm", "seed", "improvement"])
     of_task, over, better = summaries(by_task(runs, "improvement"), controls=["b", "c"])
     assert of_task.loc[1].to_dict() == {
