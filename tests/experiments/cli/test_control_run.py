@@ -15,7 +15,8 @@ assert config, menu  # fixtures
 def test_a_run_ends_with_its_controls_two_pictures_and_words(config, tmp_path, monkeypatch, capsys):
     instances = (Instance(), Instance({"noise": 0.5}))
     asked = ("frozen", "numbers-alone", "unseen")
-    both = replace(config, controls=asked, instances=instances, rounds=2, phase_every=1)
+    taught = replace(config, start="inlined", teaching=True, taught_per_prompt=6)
+    both = replace(taught, controls=asked, instances=instances, rounds=2, phase_every=1, max_phases=1)
     folder = tmp_path / "run"
 
     def dies(*_):
