@@ -7,7 +7,6 @@ folder with such data (`atlas study docs/study/methods`) tables and picture are 
 
 import argparse
 import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -20,10 +19,16 @@ from atlas_gym.text import clean
 from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.store import StoreError
 
-NOTES = (
-    "Mean over seeds, and of the differences paired by seed, with 95 % intervals (Student's t).",
-    "Mean over tasks of the differences paired by seed, with its 95 % interval over tasks (Student's t).",
-)
+TABLES = {
+    "By task": "Mean over seeds, and of the differences paired by seed, with 95 % intervals (Student's t).",
+    "Over tasks": "Mean over tasks of the differences paired by seed, with its 95 % interval over seeds (Student's t).",
+    "Beside the better control": "The control with the higher mean on each task; differences are paired by seed, with "
+    "95 % intervals.",
+    "Beside the controls of each run": "Ahead and behind: runs whose 95 % interval over instances leaves out 0. "
+    "Difference in score: mean over runs with its 95 % interval. `unseen`: the tuned model beside the base model, on "
+    "instances that no phase saw.",
+}
+"""Titles of the tables, and what is said below them."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -67,13 +72,15 @@ def _study(options: argparse.Namespace) -> bool:
             failed = do_runs(plan, folder, options.workers, tell, results.known_runs(old))
         for path in results.write_data(results.add(old, results.collect(plan, folder)), output):
             print(path)
-    runs = results.read_data(output).get("runs")
+    data = results.read_data(output)
+    runs = data.get("runs")
     if runs is None:
         raise StoreError(f"no run has ended yet, and {output} has no runs.csv of earlier ones")
     measure, form = options.measure, ".1f" if options.measure == "improvement" else ".3g"
     values = results.by_task(runs, measure)
-    tables = results.summaries(values, options.against, form)
-    for frame, title, note in zip(tables, ("By task", "Over tasks"), NOTES, strict=True):
+    tables = [*results.summaries(values, options.against, form, options.controls)]
+    tables += [results.control_table(data["controls"])] if "controls" in data else []
+    for frame, (title, note) in zip(tables, TABLES.items(), strict=False):
         if len(frame):
             print(f"\n{results.as_markdown(frame, title, note)}", end="")
     label = "improvement, %" if measure == "improvement" else measure

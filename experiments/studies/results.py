@@ -117,10 +117,12 @@ def by_task(runs: pd.DataFrame, measure: str) -> dict[str, pd.DataFrame]:
 
 
 def summaries(
-    values: Mapping[str, pd.DataFrame], against: str = "", form: str = ".1f"
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+    values: Mapping[str, pd.DataFrame], against: str = "", form: str = ".1f", controls: Sequence[str] = ()
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """The arms of `by_task` with their differences to one of them (`against`, or the first), paired by seed: by task,
-    and over all tasks if there are several. `form`: of a number. `ValueError` if there is no such arm."""
+    and over all tasks if there are several, which are fixed: seeds are what is replicated. And the first arm beside
+    those `controls` that are the better ones on each task. `form`: of a number. `ValueError` if there is no such arm.
+    """
     arms = list(dict.fromkeys(arm for of in values.values() for arm in of))
     against = against or arms[0]
     for name in (against, *controls):
@@ -137,12 +139,17 @@ def summaries(
         own = of[arm].dropna()
         told = {"Task": task, "Arm": arm, "Seeds": str(len(own)), "Mean": _told(own, form)}
         rows.append(told | _compared(difference, against, form))
-    over = [
-        {"Arm": arm, **_compared(own, against, form)}
-        for arm, own in means.items()
+    over = [  # by seed the mean over all tasks, of the seeds that have all
+        {"Arm": arm, **_compared(pd.concat(own, axis=1).dropna().mean(axis=1), against, form)}
+        for arm, own in differences.items()
         if len(values) > 1 and len(own) == len(values)
     ]
-    return pd.DataFrame(rows), pd.DataFrame(over)
+    beaten = []
+    for task, of in values.items() if controls else ():
+        better = str(of[[name for name in controls if name in of]].mean().idxmax())
+        compared = _compared((of[arms[0]] - of[better]).dropna(), "it", form)
+        beaten.append({"Task": task, "Better control": better, **compared})
+    return pd.DataFrame(rows), pd.DataFrame(over), pd.DataFrame(beaten)
 
 
 def _compared(differences: Sequence[float], against: str, form: str) -> dict[str, str]:
@@ -152,22 +159,15 @@ def _compared(differences: Sequence[float], against: str, form: str) -> dict[str
     return {f"Less {against}": _told(differences, f"+{form}"), "In words": words}
 
 
-def control_table(rows: pd.DataFrame) -> Table:
+def control_table(rows: pd.DataFrame) -> pd.DataFrame:
     """How often the runs are told from each of their controls, and by how much they lie ahead over all runs."""
-    told = [
+    return pd.DataFrame(
         {
-            "Control": str(name), "Runs": str(len(own)),
-            "Ahead": str(int((own.ahead > own.half_width).sum())),
-            "Behind": str(int((own.ahead < -own.half_width).sum())),
-            "Difference": _told(own.ahead, "+.4f"),
+            "Control": name, "Runs": len(own), "Ahead": (own.ahead > own.half_width).sum(),
+            "Behind": (own.ahead < -own.half_width).sum(), "Difference": _told(own.ahead, "+.4f"),
         }
         for name, own in rows.groupby("control", sort=False)
-    ]  # fmt: skip
-    note = (
-        "Ahead and behind: runs whose 95 % interval over instances leaves out 0. Difference in score, mean over runs "
-        "with its 95 % interval. `unseen`: the tuned model beside the base model, on instances that no phase saw."
-    )
-    return table("controls", "Beside the controls of each run", told, note)
+    )  # fmt: skip
 
 
 def _told(values: Sequence[float], form: str) -> str:
