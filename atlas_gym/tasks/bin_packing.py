@@ -159,7 +159,7 @@ class OnlineBinPacking(ProgramTask, id="ATLAS-BinPacking-v0"):
     )
     experts = (best_fit, funsearch_or, funsearch_weibull, no_waste, leave_room)
     floor = -0.5
-    arguments = ("item: a float; bins: array (n,), n >= 1; returns an array (n,)",)
+    call_hints = ("item: a float; bins: array (n,), n >= 1; returns an array (n,)",)
     metrics = ("bins", "mean_gap")
     presets = {
         "default": {},

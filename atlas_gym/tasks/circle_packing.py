@@ -137,7 +137,7 @@ class CirclePacking(ProgramTask, id="ATLAS-CirclePacking-v0"):
     experts = {"grid": grid, **load_experts("atlas_gym.tasks.experts", "slsqp")}
     imports = ("scipy.optimize",)
     floor = -2.6359
-    arguments = ("returns centers, an array (n, 2), and radii, an array (n,)",)
+    call_hints = ("returns centers, an array (n, 2), and radii, an array (n,)",)
     metrics = ("sum_of_radii",)
     presets = {"default": {}, "circles_32": {"n": 32, "best_known": 2.939572771205}}
 

@@ -98,7 +98,7 @@ class ProgramTask:
     """Named sets of constants, the default first."""
     traits: ClassVar[frozenset[str]] = frozenset()
     """What whoever edits programs may take for granted, some of `TRAITS`."""
-    arguments: ClassVar[tuple[str, ...]] = ()
+    call_hints: ClassVar[tuple[str, ...]] = ()
     """Shapes and traps of the function's arguments, a short line each, for the prompts of small models."""
     hints: ClassVar[tuple[str, ...]] = ()
     """What usually limits a program, a line each, for whoever is asked to improve one."""
@@ -131,7 +131,7 @@ class ProgramTask:
         cls.env_id = id or f"{cls.__module__}:{cls.__qualname__}"
         if cls.start is not None:
             read_programs(cls)
-            for name in ("metrics", "errors", "arguments", "hints", "imports", "traits"):
+            for name in ("metrics", "errors", "call_hints", "hints", "imports", "traits"):
                 if isinstance(given := getattr(cls, name), str):
                     raise ValueError(f"{name} is {given!r}; give a tuple of texts, ({given!r},)")
                 setattr(cls, name, frozenset(given) if name == "traits" else tuple(given))

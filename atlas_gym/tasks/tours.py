@@ -285,7 +285,7 @@ class TravellingSalesman(ProgramTask, id="ATLAS-TSP-v0"):
     )
     experts = {"look_ahead": look_ahead, **load_experts("atlas_gym.tasks.experts", "plan", "guided")}
     floor = -1.0
-    arguments = ("unvisited: array (m,), m >= 1; distances: array (n, n); returns an array (m,)",)
+    call_hints = ("unvisited: array (m,), m >= 1; distances: array (n, n); returns an array (m,)",)
     metrics = ("length",)
     presets = {
         "default": {},

@@ -80,7 +80,7 @@ class Tasks:
 
     def observed(self, task: ProgramTask) -> tuple[str, ...]:
         """What prompts say of a task: its arguments, and observed statistics, if the run shows them."""
-        return (*task.arguments, *(task.observations() if self._config.observe else ()))
+        return (*task.call_hints, *(task.observations() if self._config.observe else ()))
 
 
 def parent_of(program: str, score: float | None) -> Candidate:

@@ -128,7 +128,7 @@ class BanditTask(BanditParams, ProgramTask, id="ATLAS-Bandit-v0"):
     metrics = ("best_arm_share", "worst_replica", "best_replica")
     presets = PRESETS
     traits = frozenset({"drift", "memory", "regression", "choice"})
-    arguments = (
+    call_hints = (
         "context: array (K, d); history.contexts: (n, d); history.rewards, history.arms: (n,)",
         "the history may be empty: n = 0",
     )

@@ -142,7 +142,7 @@ class BurgersTask(BurgersParams, ProgramTask, id="ATLAS-Burgers-v0"):
     errors = ("relative_l2", "residual", *TERMS)
     presets = PRESETS
     traits = frozenset({"loss"})
-    arguments = (
+    call_hints = (
         "residuals: tensor (n,); ic_err, bc_err: tensors; returns a scalar tensor",
         "extras: epoch, n_epochs; tensors (n,) x, t, nu, u, u_x",
     )
