@@ -34,7 +34,7 @@ class SumsDifferences(Construction, id="ATLAS-Construct-SumsDifferences-v0"):
 
     >>> import atlas_gym
     >>> atlas_gym.make_task("ATLAS-Construct-SumsDifferences-v0").best_known
-    1.1479
+    1.147988897
 
     ## Action Space
     `Source(65536)`: the text of a Python module that defines `integers()`.
@@ -48,9 +48,10 @@ class SumsDifferences(Construction, id="ATLAS-Construct-SumsDifferences-v0"):
     counted, and the logarithms are enclosed by 36 decimals, of which the lower end counts. −1 counts as useless, a
     program that fails or repeats a number gets −2.
 
-    Best known: 1.1479 with 2,003 numbers (AlphaEvolve, 14 May 2025). Larger sets do better and are not judged here:
-    1.14465 (Gyarmati, Hennecart and Ruzsa 2007), 1.1584 with 54,265 numbers (AlphaEvolve), 1.173050 with 10^43546
-    (Gerbicz, arXiv 2505.16105, 22 May 2025), 1.173077 in the limit (Zheng, arXiv 2506.01896, 2 June 2025).
+    Best known: 1.1479888965 with 2,003 numbers (AlphaEvolve, 14 May 2025; printed as 1.1479). Larger sets do better and
+    are not judged here: 1.14465 (Gyarmati, Hennecart and Ruzsa 2007), 1.1584 with 54,265 numbers (AlphaEvolve),
+    1.173050 with 10^43546 (Gerbicz, arXiv 2505.16105, 22 May 2025), 1.173077 in the limit (Zheng, arXiv 2506.01896,
+    2 June 2025).
 
     ## Starting State
     Nothing is drawn: one problem for all seeds, and no held-out ones.
@@ -60,7 +61,7 @@ class SumsDifferences(Construction, id="ATLAS-Construct-SumsDifferences-v0"):
     | Keyword      | Default     | Meaning                                      |
     |--------------|-------------|----------------------------------------------|
     | `preset`     | `"default"` | `default`                                    |
-    | `best_known` | 1.1479      | value that is worth 0                        |
+    | `best_known` | 1.147988897 | value that is worth 0                        |
     | `limits`     | 60 s        | wall-clock and CPU time, else as ever        |
     | `start`      | `"named"`   | program shown first                          |
     """
@@ -70,7 +71,7 @@ class SumsDifferences(Construction, id="ATLAS-Construct-SumsDifferences-v0"):
     experts = load_experts("atlas_gym.tasks.constructions.experts", "bounded_simplex")
     source = "AlphaEvolve, 14 May 2025"
 
-    best_known: float = 1.1479
+    best_known: float = 1.147988897
 
     def judged(self, answer: Answer) -> tuple[Fraction, str, dict[str, np.ndarray]]:
         """A lower bound of θ."""
