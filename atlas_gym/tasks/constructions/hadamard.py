@@ -65,7 +65,7 @@ class Hadamard(Construction, id="ATLAS-Construct-Hadamard-v0"):
 
     n: int = 29
     """Rows and columns, 1 to 100."""
-    best_known: int = 320 * 7**12 * 2**28  # type: ignore[assignment]
+    best_known: int = 320 * 7**12 * 2**28
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -76,7 +76,7 @@ class Kissing(Construction, id="ATLAS-Construct-Kissing-v0"):
 
     dimension: int = 11
     """Of the space, 1 to 24."""
-    best_known: int = 604  # type: ignore[assignment]
+    best_known: int = 604
 
     def __post_init__(self) -> None:
         super().__post_init__()
