@@ -152,4 +152,4 @@ def test_sizes_follow_the_law_in_both_splits(split, law, mean, low, high):
 def test_best_fit_wastes_as_much_on_the_smallest_published_set_as_was_printed():
     """5.81 % on the set itself (Romera-Paredes et al. 2024, table 1); this is another draw of its law."""
     task = OnlineBinPacking.from_keywords(preset="or1")
-    assert judge_in_process(text("best_fit"), task).score == pytest.approx(-0.0581, abs=0.01)
+    assert judge_in_process(text("best_fit"), task).score == pytest.approx(-0.0581, abs=0.015)
