@@ -13,7 +13,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Protocol
 
 from atlas_gym.seeding import torch_seed
@@ -40,12 +40,16 @@ class EngineError(RuntimeError):
     """The engine that writes text cannot go on; the message says what helps."""
 
 
+TUNED_TEMPERATURE = 0.5
+
+
 @dataclass(frozen=True)
 class Sampling:
     """How tokens are drawn."""
 
     temperature: float = 0.8
-    """Softmax temperature, > 0."""
+    """Softmax temperature of the base model, > 0. A tuned policy, which knows what it wants, is asked at
+    `TUNED_TEMPERATURE` if that is lower: more of its programs run, and as many are different."""
     top_k: int = 40
     """Only the k likeliest tokens are drawn from; 0 means all. At least 2, so that a banned token leaves
     another."""
@@ -66,6 +70,10 @@ class Sampling:
             raise ValueError("temperature must be positive and top_k 0 (all tokens) or at least 2")
         if self.max_new_tokens < 1 or self.max_function_tokens < 1:
             raise ValueError("token limits must be positive")
+
+    def of_policy(self, *, tuned: bool) -> "Sampling":
+        """How a policy is asked that has been tuned, or not."""
+        return replace(self, temperature=min(self.temperature, TUNED_TEMPERATURE)) if tuned else self
 
     def limit(self, stop: Stop) -> int:
         """Most tokens of a completion that ends there."""

@@ -74,6 +74,7 @@ class TransformersEngine(Engine):
         if self._policy is None:
             yield self
             return
+        self._sampler.sampling = self.sampling.of_policy(tuned=not self._policy.is_base(adapter))
         quick = packed_weights if self.model.device.type == "cpu" else fused
         with self._policy.merged(adapter) as model, quick(model):
             try:
@@ -89,7 +90,8 @@ class TransformersEngine(Engine):
         with torch.inference_mode(), shared_prompts(self.model):
             for chunk in self._chunks(samples):
                 batch = Batch(
-                    self.model, self._sampler.vocabulary, self.sampling, chunk, self._slots, self._fixed, self._graphs
+                    self.model, self._sampler.vocabulary, self._sampler.sampling, chunk, self._slots, self._fixed,
+                    self._graphs,
                 )  # fmt: skip
                 for advanced in batch.advance():
                     for sample, tokens in advanced:

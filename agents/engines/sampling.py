@@ -6,7 +6,8 @@ follows the parent for j tokens and then deviates, which happens with probabilit
 p_j). So drawing j from q (normalised), forcing r_0 ... r_{j-1}, drawing the next token without r_j, and
 sampling freely from there is exact sampling from the model given "not a copy", without a single rejected
 sample. Mixing q with the uniform distribution over positions reaches places where the model alone would
-hardly ever deviate.
+hardly ever deviate; positions within an identifier are left out of it, where a deviation would only make a
+name that does not exist.
 
 An engine first shows the model's distribution along the parent's text; from that `first_tokens` decides for each sample
 what it keeps of its parent and its first own token. From there the engine continues: transformers in a batch of its own
@@ -45,6 +46,8 @@ class Sample:
     """Most tokens to draw."""
     uniforms: torch.Tensor
     """(limit + 1,) uniform numbers: one for the deviation's position, then one for each token drawn."""
+    within: list[bool] = field(default_factory=list)
+    """Of each of the parent's tokens, whether it goes on with an identifier."""
     followed: int = 0
     """How many of the parent's tokens it keeps before it deviates."""
     drawn: list[int] = field(default_factory=list)
@@ -78,8 +81,12 @@ class Sampler:
         parent = None
         if request.avoid is not None and (request.avoid or request.stop == "line"):
             parent = encode_continuation(self.tokenizer, request.avoid)
+        before, within = request.prompt[-1:], []
+        for text in self.tokenizer.batch_decode([[token] for token in parent or []]):
+            within.append(_in_a_name(before) and _in_a_name(text[:1]))
+            before = text[-1:]
         return [
-            Sample(index, sample, prompt, parent, request.stop, limit, uniforms[sample])
+            Sample(index, sample, prompt, parent, request.stop, limit, uniforms[sample], within)
             for sample in range(request.n)
         ]
 
@@ -102,6 +109,10 @@ class Sampler:
         )
 
 
+def _in_a_name(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
 def truncate(logits: torch.Tensor, temperature: float, top_k: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Probabilities (..., k) of the k likeliest tokens, likeliest first, in double precision, and their ids."""
     size = logits.shape[-1]
@@ -119,15 +130,20 @@ def draw(weights: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     return torch.minimum(index, last_positive)
 
 
-def deviation_weights(copying: torch.Tensor, uniform: float, places: torch.Tensor) -> torch.Tensor:
+def deviation_weights(
+    copying: torch.Tensor, uniform: float, places: torch.Tensor, within: torch.Tensor
+) -> torch.Tensor:
     """Distribution (N, J + 1) of the first deviation's position, from p_0 ... p_J, mixed with ``uniform`` of uniform.
 
-    ``places`` (N, J + 1) says where a text may deviate; where it may not, ``copying`` is not looked at.
+    ``places`` (N, J + 1) says where a text may deviate; where it may not, ``copying`` is not looked at. The uniform
+    part leaves out the places ``within`` an identifier, unless there are no others.
     """
     copying = copying.masked_fill(~places, 1.0)
     reached = torch.cat([torch.ones_like(copying[:, :1]), copying[:, :-1].cumprod(-1)], dim=-1)
     weights = reached * (1 - copying).clamp(min=0)
-    even = places.to(copying.dtype) / places.sum(-1, keepdim=True)
+    outside = places & ~within
+    outside = torch.where(outside.any(-1, keepdim=True), outside, places)
+    even = outside.to(copying.dtype) / outside.sum(-1, keepdim=True)
     total = weights.sum(-1, keepdim=True)
     # Where the model is certain of the copy, any place is as good as any other.
     return torch.where(total > 0, (1 - uniform) * weights / total + uniform * even, even)
@@ -161,18 +177,20 @@ def first_tokens(
     # The token that continues the copy: _NONE without a parent, _END where whatever ends the line does.
     follows = torch.full((len(prompts), wide), _NONE)
     places = torch.zeros(len(prompts), wide, dtype=torch.bool)
+    within = torch.zeros_like(places)
     for row, (sample, parent) in enumerate(zip(prompts, parents, strict=True)):
         follows[row, wide - 1 - len(parent) : wide - 1] = torch.tensor(parent, dtype=torch.long)
+        within[row, wide - 1 - len(parent) : wide - 1] = torch.tensor(sample.within, dtype=torch.bool)
         ends = sample.stop == "line" or sample.parent is None
         places[row, wide - 1 - len(parent) : wide - 1 + ends] = True
         if sample.parent is not None:
             follows[row, wide - 1] = _END
     lengths = torch.tensor([len(parent) for parent in parents]).to(logits.device)
-    follows, places = follows.to(logits.device), places.to(logits.device)
+    follows, places, within = (x.to(logits.device) for x in (follows, places, within))
     probabilities, tokens = truncate(logits, sampling.temperature, sampling.top_k)
     copies = torch.where((follows == _END)[..., None], line_end[tokens], tokens == follows[..., None])
     chances = (probabilities * copies).sum(-1)
-    weights = deviation_weights(chances, sampling.uniform_deviation, places)
+    weights = deviation_weights(chances, sampling.uniform_deviation, places, within)
     place = draw(weights[samples], uniforms[:, 0])
     allowed = probabilities[samples, place] * ~copies[samples, place]
     left = tokens[samples, place].gather(1, draw(allowed, uniforms[:, 1])[:, None])[:, 0]

@@ -149,6 +149,7 @@ class VLLMEngine(Engine):
         self._engine = self._llm.llm_engine
         config = self._engine.vllm_config
         tokenizer = policy.tokenizer if policy else self._llm.get_tokenizer()
+        self._sampling = sampling
         self._sampler = Sampler(tokenizer, config.model_config.get_vocab_size(), sampling)
         self._longest = config.model_config.max_model_len
         self._asleep = False
@@ -164,6 +165,7 @@ class VLLMEngine(Engine):
             self._asleep = False
         if (policy := self._policy) is not None:
             digest = "" if policy.is_base(adapter) else policy.digest(adapter)
+            self._sampler.sampling = self._sampling.of_policy(tuned=bool(digest))
             if digest != self._merged:
                 with policy.merged(adapter) as model:
                     self._write(model)

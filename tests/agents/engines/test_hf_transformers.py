@@ -1,5 +1,6 @@
 import itertools
 import math
+import re
 from collections import Counter
 
 import pytest
@@ -72,7 +73,13 @@ def one_by_one(backend, request, sample):
                 weights[copy[tokens]].sum() for copy, (weights, tokens, _) in zip(banned, steps, strict=True)
             ]
             copying = torch.stack(copying)[None]
-            weights = deviation_weights(copying, sampling.uniform_deviation, torch.ones_like(copying).bool())
+            texts = [request.prompt[-1:], *(tokenizer.decode([token]) for token in parent)]
+            within = [
+                bool(re.search(r"\w\Z", a) and re.match(r"\w", b)) for a, b in itertools.pairwise(texts)
+            ] + [False] * line
+            everywhere = torch.ones_like(copying).bool()
+            inside = torch.tensor([within])
+            weights = deviation_weights(copying, sampling.uniform_deviation, everywhere, inside)
             place = int(draw(weights, numbers[:1]))
             kept = parent[:place]
             weights, tokens, logits = steps[place]
@@ -243,8 +250,8 @@ def _conditional_distribution(backend, prompt, parent, sampling):
 def test_uniform_deviation_reaches_places_the_model_is_sure_of():
     sampling = Sampling(temperature=0.05, top_k=4, max_new_tokens=2)
     sure = TransformersEngine(character_model(), character_tokenizer(), sampling)
-    greedy = sure.generate([Proposal("abc", 1, seed=0)])[0][0].text
-    (row,) = sure.generate([Proposal("abc", 80, avoid=greedy.strip(), seed=0)])
+    greedy = sure.generate([Proposal("b#", 1, seed=0)])[0][0].text
+    (row,) = sure.generate([Proposal("b#", 80, avoid=greedy.strip(), seed=0)])
     kept = Counter(_common_prefix(completion.text, greedy) for completion in row)
     assert len(kept) > 1
 

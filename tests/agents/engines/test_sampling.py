@@ -44,7 +44,8 @@ def test_a_draw_at_the_upper_end_stays_on_a_positive_weight():
 @given(st.lists(probability, min_size=1, max_size=6), probability)
 def test_deviation_weights_are_those_of_the_first_deviation(copying, uniform):
     everywhere = torch.ones(1, len(copying), dtype=torch.bool)
-    weights = deviation_weights(torch.tensor([copying], dtype=torch.float64), uniform, everywhere)[0].tolist()
+    chances = torch.tensor([copying], dtype=torch.float64)
+    weights = deviation_weights(chances, uniform, everywhere, ~everywhere)[0].tolist()
     exact = [math.prod(copying[:j]) * (1 - p) for j, p in enumerate(copying)]
     even = 1 / len(copying)
     if sum(exact) < 1e-9:
@@ -55,8 +56,18 @@ def test_deviation_weights_are_those_of_the_first_deviation(copying, uniform):
 
 def test_a_certain_copy_may_deviate_wherever_there_is_a_place():
     places = torch.tensor([[False, True, True, True, True], [True] * 5])
-    weights = deviation_weights(torch.ones(2, 5, dtype=torch.float64), 0.0, places)
+    nowhere = torch.zeros_like(places)
+    weights = deviation_weights(torch.ones(2, 5, dtype=torch.float64), 0.0, places, nowhere)
     assert weights.tolist() == [[0, 0.25, 0.25, 0.25, 0.25], [0.2] * 5]
+
+
+def test_the_uniform_part_leaves_out_the_inside_of_names_unless_there_is_nothing_else():
+    within = torch.tensor([[False, True, True, False], [True] * 4])
+    copying = torch.tensor([[0.0, 1.0, 1.0, 1.0]] * 2, dtype=torch.float64)
+    weights = deviation_weights(copying, 0.5, torch.ones(2, 4, dtype=torch.bool), within)
+    assert weights.tolist() == [[0.75, 0, 0, 0.25], [0.625, 0.125, 0.125, 0.125]]
+    (sample,) = begin(Request("a b", avoid="bab(a"), Sampling())
+    assert sample.within == [True, True, True, False, False]
 
 
 def begin(request, sampling):
