@@ -60,14 +60,20 @@ class Teacher:
         calls: list[SupporterCall] = []
         pending: list[Pending] = []
         next_id = self._store.last_taught_id() - 1
+        # At most half of what may still be executed: the rounds that follow are to use what was learned.
+        most = len(asked) * self._config.taught_per_prompt
+        if budget := self._config.evaluations:
+            most = min(most, (budget - self._store.candidate_counts()["evaluated"]) // 2)
         for number, (round_, proposal) in enumerate(asked):
+            if len(pending) >= most:
+                break
             parent = self._store.candidate(proposal.parent_id)
             site = site_of(proposal, parent.program)
             if site is None:
                 continue
             request = ExplorationRequest(
                 ("phase", phase, "prompt", number), self._run.agent.spec, parent, self._failures(round_, proposal),
-                max_patches=self._config.taught_per_prompt, site=site,
+                max_patches=min(self._config.taught_per_prompt, most - len(pending)), site=site,
             )  # fmt: skip
             consultation = self._supporter.consult(request)
             calls.append(consultation.call)

@@ -24,8 +24,9 @@ def test_a_model_that_answers_messages_is_asked_in_messages():
     config = load_config(None, {"backend": backend, "method": "search"})
     agent = ResearchAgent(ARMS, AgentSettings(), seed=0, messages=config.messages)
     start = ARMS.starts["named"]
-    agent.record(record(id=0, island=0, origin="seed", program=start, score=1.0))
-    (asked,) = agent.propose(1, range(1), 1)
+    parent = record(id=0, island=0, origin="seed", program=start, score=1.0)
+    agent.record(parent)
+    (asked,) = agent.propose(1, 0, parent, None, {"diff": 1})
     assert (asked.style, asked.stop, asked.prefix) == ("diff", "diff", start)
     assert start.strip() in asked.prompt
     assert "<<<<<<< SEARCH" in asked.prompt
