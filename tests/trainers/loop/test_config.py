@@ -60,7 +60,7 @@ def test_the_default_job_is_compared_with_its_controls_and_measured_on_what_no_i
     assert len(config.instances) == config.exploration.islands
     trained = [own.env_args for own in config.instances]
     assert not [own for own in config.exam.instances if own.env_args in trained]
-    assert len(config.exam.instances) * config.exam.seeds >= 8
+    assert len(config.exam.instances) * config.exam.seeds >= 6  # an interval is taken over them
 
 
 @pytest.mark.parametrize(
