@@ -212,18 +212,13 @@ class ResearchAgent:
         if parent.score is None:
             raise ValueError(f"candidate {parent.id} has no score")
         proposals = []
-        failed = list(self.islands[island].failed)[-2:]
         for style in (*self.styles, *self._unasked):
             n = asked.get(style.name, 0)
             rng = stream(self.seed, "round", round, island, style.name)
             chosen = self._sites(style, parent, min(sites, n) if style in self.styles else n, rng)
             for number, site in enumerate(chosen):
-                shown = self.settings.variants if style.name == EditLine.name else 0
-                variants = self._variants(self.islands[island], style, site)[-shown:] if shown else ()
-                score = parent.score if self.settings.scores else None
-                proposal = style.propose(
-                    parent, site, Showing(worse, notes, failed, critique, score, variants)
-                )
+                showing = self._showing(island, parent, worse, notes, critique, style, site)
+                proposal = style.propose(parent, site, showing)
                 samples = n // len(chosen) + (number < n % len(chosen))
                 proposals.append(
                     replace(
@@ -235,6 +230,30 @@ class ResearchAgent:
                     )
                 )
         return proposals
+
+    def answered(
+        self, island: int, parent: Candidate, worse: Candidate | None, program: str, notes: Sequence[str]
+    ) -> Proposal | None:
+        """The prompt that a changed parent answers, whoever changed it: it asks for the one line in which they differ.
+
+        None if they differ elsewhere, or if the agent edits no lines."""
+        for style in self.styles if parent.program_key else ():
+            for site in style.sites(parent.program) if style.name == EditLine.name else ():
+                if site.holds(parent.program, program):
+                    showing = self._showing(island, parent, worse, notes, "", style, site)
+                    return replace(style.propose(parent, site, showing), island=island)
+        return None
+
+    def _showing(
+        self, island: int, parent: Candidate, worse: Candidate | None, notes: Sequence[str], critique: str,
+        style: Style, site: EditSite,
+    ) -> Showing:  # fmt: skip
+        """What a prompt shows besides the parent."""
+        shown = self.settings.variants if style.name == EditLine.name else 0
+        variants = self._variants(self.islands[island], style, site)[-shown:] if shown else ()
+        failed = list(self.islands[island].failed)[-2:]
+        score = parent.score if self.settings.scores else None
+        return Showing(worse, notes, failed, critique, score, variants)
 
     def _sites(self, style: Style, parent: Candidate, count: int, rng: np.random.Generator) -> list[EditSite]:
         """Up to `count` of the sites that a style finds in the parent, those that have paid more often."""

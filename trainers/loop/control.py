@@ -37,7 +37,15 @@ def controls(config: RunConfig, run: RunStore) -> Iterator[tuple[str, RunConfig]
             yield name, alone
         elif name.endswith("-alone") and spent:
             own = replace(layout, writers=_NOBODY | {name.removesuffix("-alone"): 1.0})
-            yield name, replace(alone, evaluations=spent, rounds=2 * spent, exploration=own)
+            yield (
+                name,
+                replace(
+                    alone,
+                    evaluations=spent,
+                    rounds=3 * -(-spent // (layout.islands * layout.samples)),
+                    exploration=own,
+                ),
+            )
     tuned = run.tuned_phases()
     if "unseen" in config.controls and tuned:
         instances = config.exam.instances * config.exam.seeds

@@ -2,7 +2,7 @@
 
 In each round every island shares its evaluations among the writers (`ResearchAgent.shares`), who write several programs
 for each: the exploration supporter patches the island's parent, the model completes prompts, and two writers draw at
-random. Each program has a smoke run the moment it is written, while the model goes on writing. Of those that pass it
+random. A patch of one line is an answer to the prompt that asks for that line, and may teach the model. Each program has a smoke run the moment it is written, while the model goes on writing. Of those that pass it
 and are new every writer's first are evaluated, as many as its share; what it cannot deliver falls to the others, the
 most successful first. What failed is kept as a failure, to learn from. When all of a round is evaluated it is stored,
 and only then folded into the islands, in the order of the candidates' ids: the result does not depend on how fast
@@ -21,6 +21,7 @@ from typing import Any
 
 from atlas_gym.agents.engines.engine import Completion, Engine
 from atlas_gym.agents.population.candidate import SUPPORTER, Candidate, Proposal
+from atlas_gym.agents.proposals.completing import completion_of
 from atlas_gym.agents.research_agent import ResearchAgent
 from atlas_gym.agents.supporters.consult import SupporterCall
 from atlas_gym.agents.supporters.exploration import FAILURES_TOLD, ExplorationRequest, ExplorationSupporter
@@ -112,6 +113,7 @@ class Explorer:
         drafts: list[Draft] = []
         shares: list[Counter[str]] = []
         proposals: list[Proposal] = []
+        answered: dict[tuple[int, str], Proposal] = {}  # prompts that a patch of one line answers
         calls: list[SupporterCall] = []
         first: list[
             int
@@ -137,7 +139,7 @@ class Explorer:
                 self.agent.shares(round_, island, parent, self.writers, samples, by_yield=layout.by_yield)
             )
             asked = Counter({writer: layout.draws * n for writer, n in shares[island].items()})
-            critique = ""
+            notes, critique = self.notes[island % len(self.notes)], ""
             number = asked.pop(SUPPORTER, 0)
             if number and self.supporter is not None:
                 request = ExplorationRequest(
@@ -150,11 +152,16 @@ class Explorer:
                 critique = consultation.advice.critique
                 for place, patch in enumerate(consultation.advice.patches[:number]):
                     id_ = layout.candidate_id(round_, island, place)
-                    draft(parent.patched(id_, round_, island, patch.kind, patch.program), -1)
+                    asked_for = self.agent.answered(island, parent, worse, patch.program, notes)
+                    completion = completion_of(asked_for, patch.program) if asked_for else None
+                    if asked_for and completion:
+                        answered[island, asked_for.prompt] = asked_for
+                        draft(asked_for.taught(id_, round_, patch.kind, completion), -1)
+                    else:
+                        draft(parent.patched(id_, round_, island, patch.kind, patch.program), -1)
             for proposal in self.agent.propose(
-                round_, island, parent, worse, asked, notes=self.notes[island % len(self.notes)],
-                critique=critique, sites=layout.sites,
-            ):  # fmt: skip
+                round_, island, parent, worse, asked, notes=notes, critique=critique, sites=layout.sites
+            ):
                 proposals.append(proposal)
                 first.append(number)
                 number += proposal.n
@@ -181,7 +188,8 @@ class Explorer:
             "evaluation_wait_s": round(time.monotonic() - generated, 3),
         }
         both = sorted([*records, *failed], key=lambda record: record.id)
-        self.store.add_round(round_, both, summary, [p for p in proposals if p.texts is None], calls)
+        answered |= {(p.island, p.prompt): p for p in proposals if p.texts is None}
+        self.store.add_round(round_, both, summary, answered.values(), calls)
         return summary
 
     def _choose(
