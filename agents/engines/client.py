@@ -145,7 +145,7 @@ def proxy_of(address: str) -> str:
             return ""
     proxies = urllib.request.getproxies_environment()
     found = proxies.get(parts.scheme) or proxies.get("all", "")
-    if not found or any(map(urllib.request.proxy_bypass_environment, (host, parts.netloc))):
+    if not found or any(map(urllib.request.proxy_bypass, (host, parts.netloc))):
         return ""
     return clean(found.rpartition("@")[2].rpartition("/")[2], 200)  # without a password
 

@@ -40,8 +40,9 @@ def _siblings(module: nn.Module) -> Iterator[list[nn.Linear]]:
         layers = [
             getattr(getattr(module, name, None), "base_layer", getattr(module, name, None)) for name in names
         ]
-        if all(type(layer) is nn.Linear for layer in layers):
-            yield layers
+        plain = [layer for layer in layers if type(layer) is nn.Linear]
+        if len(plain) == len(layers):
+            yield plain
 
 
 class _Product:

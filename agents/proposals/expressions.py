@@ -92,16 +92,23 @@ class _Grower:
         values = {node.id for node in named if not isinstance(source.parents[node], ast.Attribute)}
         bound = {node.id for node in source.nodes(ast.Name) if isinstance(node.ctx, ast.Store)} | scope
         # The places of what stands within an f-string are its own, not the program's (before Python 3.12).
-        formatted = {part for node in source.nodes(ast.JoinedStr) for part in ast.walk(node)}
+        formatted = {part for text in source.nodes(ast.JoinedStr) for part in ast.walk(text)}
         self.values = []
-        for node in source.nodes(ast.expr):
-            if node in formatted:
+        for expression in source.nodes(ast.expr):
+            if expression in formatted:
                 continue
-            names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-            whole = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.BinOp | ast.Subscript)
-            text = source.text(node)
-            fits = whole and node not in called and not (isinstance(node, ast.Name) and node.id not in values)
-            if fits and names & scope and not names & (bound - scope) and len(text) <= _LONGEST:
+            names = {part.id for part in ast.walk(expression) if isinstance(part, ast.Name)}
+            whole = isinstance(expression, ast.Name | ast.Attribute | ast.Call | ast.BinOp | ast.Subscript)
+            text = source.text(expression)
+            bare = isinstance(expression, ast.Name) and expression.id not in values
+            if (
+                whole
+                and not bare
+                and expression not in called
+                and names & scope
+                and not names & (bound - scope)
+                and len(text) <= _LONGEST
+            ):
                 self.values.append(text)
         self.values = list(dict.fromkeys(self.values)) or self.numbers
 
@@ -128,7 +135,7 @@ class _Grower:
             return self.grown(_DEPTH)
         part = parts[int(self.rng.integers(len(parts)))]
         text = self.source.text(part)
-        if isinstance(part, ast.Constant):
+        if isinstance(part, ast.Constant) and isinstance(part.value, int | float):
             new = self._scaled(part.value)
         else:
             kind = self.rng.random()

@@ -11,7 +11,7 @@ from atlas_gym.envs.program_env import ProgramEnv
 from atlas_gym.tasks.template import Parameter, Template
 
 
-class TemplateAction(gym.Wrapper[np.ndarray, np.ndarray, str, str], gym.utils.RecordConstructorArgs):
+class TemplateAction(gym.Wrapper[np.ndarray, Any, str, str], gym.utils.RecordConstructorArgs):
     """A program environment whose actions and observations are numbers.
 
     The action is a Box in [-1, 1], a coordinate for each of the template's n parameters; what lies outside is clipped.
@@ -43,9 +43,9 @@ class TemplateAction(gym.Wrapper[np.ndarray, np.ndarray, str, str], gym.utils.Re
         >>> env.close()
     """
 
-    def __init__(self, env: gym.Env[str, str], template: Template | str | None = None):
+    def __init__(self, env: gym.Env[Any, Any], template: Template | str | None = None):
         gym.utils.RecordConstructorArgs.__init__(self, template=template)
-        gym.Wrapper.__init__(self, env)
+        super().__init__(env)
         if not isinstance(env.unwrapped, ProgramEnv):
             raise TypeError(f"{type(env.unwrapped).__name__} does not take programs")
         if isinstance(template, Mapping):  # an `EnvSpec` that went through JSON

@@ -103,7 +103,7 @@ def main(arguments: list[str] | None = None) -> None:
     def phase() -> None:
         for name in set(policy.adapters) - {POLICY, REFERENCE}:
             policy.remove(name)
-        policy.reset(POLICY, 0)
+        policy.reset(0)
         train(policy, job)
 
     own, other = turns(phase, lambda: plain.run(pairs), device, options.repeats)

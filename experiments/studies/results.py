@@ -54,16 +54,16 @@ def collect(plan: Plan, folder: Path) -> Data:
         ]
         if UNSEEN_TUNED in run.controls and UNSEEN_BASE in run.controls:
             pairs.append(("unseen", run.controls[UNSEEN_TUNED], run.controls[UNSEEN_BASE]))
-        for name, own, other in pairs:
-            ahead = mean_interval((own.found - other.found).dropna())
+        for name, one, other in pairs:
+            ahead = mean_interval((one.found - other.found).dropna())
             row = {
                 "control": name,
-                "run": own.found.mean(),
+                "run": one.found.mean(),
                 "beside": other.found.mean(),
                 "ahead": ahead.mean,
             }
             rows["controls"].append(
-                {**key, **row, "half_width": ahead.half_width, "instances": len(own.found)}
+                {**key, **row, "half_width": ahead.half_width, "instances": len(one.found)}
             )
     return {kind: pd.DataFrame(found) for kind, found in rows.items() if found}
 

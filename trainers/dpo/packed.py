@@ -120,8 +120,8 @@ def _pass(
     first = np.searchsorted(rows, np.arange(len(places) + 1))
     main = targets[first[:-1]]
     others = np.flatnonzero(targets != main[rows])
-    tensors = map(torch.from_numpy, (places, rows, targets, owners, main, others))
-    return Pass(inputs, *tensors, lengths=lengths, first=first)
+    where = [torch.from_numpy(own) for own in (places, rows, targets, owners, main, others)]
+    return Pass(inputs, where[0], where[1], where[2], where[3], where[4], where[5], lengths, first)
 
 
 def tree(branches: Sequence[Branch]) -> Pass:

@@ -224,8 +224,8 @@ def encoded(tokenizer: Any, pair: PreferencePair) -> Example:
     taught otherwise, by lines mostly shorter than the chosen ones, writes lines that do not end.
     """
     prompt, body = encode_prompt(tokenizer, pair.prompt), pair.rejected.rstrip("\n")
-    rejected = body if body.strip() else pair.rejected
-    chosen, rejected = (encode_completion(tokenizer, pair.prompt, text) for text in (pair.chosen, rejected))
+    texts = pair.chosen, body if body.strip() else pair.rejected
+    chosen, rejected = (encode_completion(tokenizer, pair.prompt, text) for text in texts)
     return Example((prompt, chosen), (prompt, rejected))
 
 

@@ -2,11 +2,13 @@
 
 In each round every island shares its evaluations among the writers (`ResearchAgent.shares`), who write several programs
 for each: the exploration supporter patches the island's parent, the model completes prompts, and two writers draw at
-random. A patch of one line is an answer to the prompt that asks for that line, and may teach the model. Each program has a smoke run the moment it is written, while the model goes on writing. Of those that pass it
-and are new every writer's first are evaluated, as many as its share; what it cannot deliver falls to the others, the
-most successful first. What failed is kept as a failure, to learn from. When all of a round is evaluated it is stored,
-and only then folded into the islands, in the order of the candidates' ids: the result does not depend on how fast
-anything was. A resumed run goes through the same steps; a round that is already in the store is read instead of made.
+random. A patch of one line is an answer to the prompt that asks for that line, and may teach the model.
+
+Each program has a smoke run the moment it is written, while the model goes on writing. Of those that pass it and are
+new every writer's first are evaluated, as many as its share; what it cannot deliver falls to the others, the most
+successful first. What failed is kept as a failure, to learn from. When all of a round is evaluated it is stored, and
+only then folded into the islands, in the order of the candidates' ids: the result does not depend on how fast anything
+was. A resumed run goes through the same steps; a round that is already in the store is read instead of made.
 
 A program that the machine failed to evaluate is counted and otherwise forgotten: it becomes no candidate, so that
 nothing is learned from it. Where that happens to a whole round, the run ends with the reason and can be resumed.
