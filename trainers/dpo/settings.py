@@ -1,7 +1,7 @@
 """A phase's settings: its training, its checkpoints, what becomes of the reference, and the gate."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from atlas_gym.trainers.store.plain import require
 
@@ -69,12 +69,12 @@ class GateSettings:
     """δ_H, nats per token: the trust region of a phase, under every reference rule, around the phase's reference. A
     `fixed` reference stays behind, so in phase k the policy may be k times as far from it. Phases without a target
     moved the policy by 0.02 to 0.26, a runaway moves it by twice the budget and more."""
-    kl_penalty: float = 0.001
+    kl_penalty: ClassVar[float] = 0.001
     """β_ref, units of Ŝ per nat: how much a checkpoint has to gain to be allowed one nat more. A doubled share of
     improving edits is worth about 0.0005, so that of two checkpoints that gain alike the nearer one is taken."""
     prompts: int = 8
     """Prompts in the gate subset, drawn at random from the phase's buffer and kept out of its pairs."""
-    stop_prompts: int = 4
+    stop_prompts: ClassVar[int] = 4
     """Prompts, drawn likewise, along which K̂L is measured while training, to end it: other ones, so that the gate
     judges on what training has not looked at."""
     share: float = 0.25
@@ -83,5 +83,5 @@ class GateSettings:
     """Fresh completions per gate prompt that Ŝ is the mean of."""
 
     def __post_init__(self) -> None:
-        bounds = {"at least 1": "prompts stop_prompts samples", "in (0, 1)": "share"}
-        require(self, bounds | {"at least 0": "max_kl standard_errors kl_penalty"})
+        bounds = {"at least 1": "prompts samples", "in (0, 1)": "share"}
+        require(self, bounds | {"at least 0": "max_kl standard_errors"})

@@ -7,15 +7,16 @@ from hypothesis import strategies as st
 
 from atlas_gym.trainers.dpo.gate import gate_decision, gate_warnings, propose
 from atlas_gym.trainers.dpo.settings import GateSettings
+from tests.agents.constants import with_constants
 
-SETTINGS = GateSettings(min_gain=0.01, max_kl=0.2, kl_penalty=0.1)
+SETTINGS = with_constants(GateSettings, min_gain=0.01, max_kl=0.2, kl_penalty=0.1)
 
 
 def test_equation_4_trades_score_against_divergence():
     scores, kls = [-0.16, -0.12, -0.11], [0.01, 0.05, 0.19]
-    assert propose(scores, kls, GateSettings(kl_penalty=0.0)) == 2
+    assert propose(scores, kls, with_constants(GateSettings, kl_penalty=0.0)) == 2
     assert propose(scores, kls, SETTINGS) == 1
-    assert propose(scores, kls, GateSettings(kl_penalty=10.0)) == 0
+    assert propose(scores, kls, with_constants(GateSettings, kl_penalty=10.0)) == 0
 
 
 def test_only_what_has_numbers_and_is_within_the_budget_is_proposed_else_the_nearest():

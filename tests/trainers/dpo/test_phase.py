@@ -17,6 +17,7 @@ from atlas_gym.trainers.dpo.kl import Divergence
 from atlas_gym.trainers.dpo.phase import divided, gate_subset, late_mean, sinking_warnings
 from atlas_gym.trainers.dpo.settings import GateSettings
 from atlas_gym.trainers.dpo.train import train
+from tests.agents.constants import with_constants
 from tests.trainers.small_phases import (
     OPEN,
     PAIRS,
@@ -191,7 +192,7 @@ def test_the_gate_subset_may_come_from_elsewhere(policy):
 @given(count=st.integers(1, 20), prompts=st.integers(1, 9), stop=st.integers(1, 9))
 def test_the_gate_and_the_end_of_the_training_look_at_different_prompts(count, prompts, stop):
     items = [(f"p{i // 2}", f"{i}") for i in range(2 * count)]
-    judged, watched = divided(items, GateSettings(prompts=prompts, stop_prompts=stop))
+    judged, watched = divided(items, with_constants(GateSettings, prompts=prompts, stop_prompts=stop))
     first, second = ({prompt for prompt, _ in part} for part in (judged, watched))
     assert not first & second
     assert (len(first), len(second)) == (

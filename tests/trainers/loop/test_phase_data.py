@@ -14,6 +14,7 @@ from atlas_gym.trainers.dpo.settings import GateSettings
 from atlas_gym.trainers.loop.config import load_config
 from atlas_gym.trainers.loop.phase_data import PhaseData, answers, draw_gate_prompts, writable
 from atlas_gym.trainers.store.store import RunStore
+from tests.agents.constants import with_constants
 from tests.tiny_model import byte_tokenizer
 from tests.trainers.samples import PROPOSAL, RECORD, parts
 
@@ -85,7 +86,7 @@ BUFFER = [answer(10 * p + k, f"p{p}", -0.1 * k if k < 2 else None) for p in rang
 
 
 def gate(prompts=8, seed=0, buffer=BUFFER, share=0.25):
-    settings = GateSettings(prompts=prompts, stop_prompts=1, share=share)
+    settings = with_constants(GateSettings, prompts=prompts, stop_prompts=1, share=share)
     return draw_gate_prompts(buffer, settings, np.random.default_rng(seed))
 
 
