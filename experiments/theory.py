@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
+from matplotlib.figure import Figure
 from scipy.special import expit
 
 from atlas_gym.intervals import mean_interval
@@ -327,7 +327,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 def draw(main_rows: dict[str, Array], over_beta: dict[str, Array], path: Path) -> None:
     """Regret over the horizon, and over β; bars are 95 % intervals over seeds."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
     style = {"stale": ":", "gated": "-.", "frozen": (0, (1, 3)), "no floor": "--", "16": "--"}
     for axes, x, lines in ((left, HORIZONS, main_rows), (right, BETAS, over_beta)):
         for name, found in lines.items():

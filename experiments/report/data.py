@@ -90,12 +90,6 @@ class RunData:
         return points
 
     @cached_property
-    def bests(self) -> pd.Series:
-        """Best score by instance of the task."""
-        rows = self.candidates.dropna(subset="score")
-        return rows.score.groupby(rows.island % self.instances).max()
-
-    @cached_property
     def controls(self) -> dict[str, "RunData"]:
         """What the run is compared with, by name (`trainers.loop.control`), as far as it has come."""
         folders = {name: self.folder / FOLDER / name for name in NAMES}
