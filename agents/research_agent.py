@@ -89,7 +89,13 @@ class ResearchAgent:
         return sum(self._best.values()) / len(self._best) if self._best else None
 
     def record(self, record: Candidate) -> None:
-        """Fold one candidate into its island and the tallies."""
+        """Fold one candidate into its island and the tallies. Of what was written to teach the score is remembered: as
+        parents such answers are dead ends, since each changes one place only, whatever that leaves of the others."""
+        if record.score is not None:
+            instance = record.island % self._instances
+            self._best[instance] = max(record.score, self._best.get(instance, record.score))
+        if record.id < 0:
+            return
         new = Island(record.island, temperature=self.settings.temperature, round=record.round)
         island = self.islands.setdefault(record.island, new)
         if record.round > island.round:
@@ -101,11 +107,8 @@ class ResearchAgent:
             improved = self.improves(record)
             if record.origin != SUPPORTER:
                 self._site_statistics.add((record.style, record.site), improved)
-            if record.evaluated and record.id >= 0:
+            if record.evaluated:
                 self._writers.add(record.writer, improved)
-        if record.score is not None:
-            instance = record.island % self._instances
-            self._best[instance] = max(record.score, self._best.get(instance, record.score))
 
     def improves(self, record: Candidate) -> bool:
         """True for a program not seen before that beats its parent by the smallest gain that counts."""
