@@ -115,7 +115,8 @@ def _draw_search(axes: Axes, run: RunData) -> None:
     for (name, own), color in zip(others, COLORS[1:], strict=False):
         axes.step(*zip(*own.curve, strict=True), where="post", color=color, linewidth=1.0, label=name)
     axes.step(*zip(*run.curve, strict=True), where="post", color=_TUNED, label="this run")
-    after = run.evaluated.groupby(run.candidates["round"]).max()
+    explored = run.candidates.id >= 0  # what teaches comes behind its round, in the phase
+    after = run.evaluated[explored].groupby(run.candidates["round"][explored]).max()
     for phase in run.tuned_phases:
         color, line = (PROMOTED, "-") if phase["promoted"] else (KEPT, ":")
         axes.axvline(after.get(phase["round"], 0), color=color, linestyle=line, linewidth=0.9)
