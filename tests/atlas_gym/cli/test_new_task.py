@@ -25,9 +25,9 @@ def test_the_files_work_as_they_stand(tmp_path, capsys):
 
 
 def test_nothing_is_overwritten(tmp_path):
-    write_task("my task", tmp_path)
-    with pytest.raises(FileExistsError, match=r"my_task\.py is there already"):
-        write_task("MyTask", tmp_path)
+    write_task("kept rods", tmp_path)
+    with pytest.raises(FileExistsError, match=r"kept_rods\.py is there already"):
+        write_task("KeptRods", tmp_path)
 
 
 @pytest.mark.parametrize("name", ["class", "random", "atlas_gym"])
