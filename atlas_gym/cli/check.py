@@ -6,7 +6,7 @@ give, and is there room above the start?
 
 import argparse
 import pickle
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any, Literal
@@ -77,10 +77,11 @@ def findings(task: ProgramTask, evaluator: Evaluator, seeds: int = 4) -> Iterato
     """Check a task, one thing after the other, its programs on so many training tasks (≥ 1)."""
     try:
         pickle.dumps(task)  # as whatever evaluates several programs at a time does
-        yield from _seeds(task)
+        # What is the same for all seeds is not searched for again and again.
+        tried = range(1 if (yield from _seeds(task)) else seeds)
         scores = {}
         for name, expert in task.programs.items():
-            found = [evaluator.evaluate(expert.program, task.at(seed)) for seed in range(seeds)]
+            found = [evaluator.evaluate(expert.program, task.at(seed)) for seed in tried]
             if failed := next((e for e in found if not e.ok), None):
                 yield Finding(name, "wrong", f"{failed.status}: {failed.detail}")
                 continue
@@ -125,9 +126,10 @@ def findings(task: ProgramTask, evaluator: Evaluator, seeds: int = 4) -> Iterato
         yield Finding("methods", "wrong", in_a_line(error))
 
 
-def _seeds(task: ProgramTask) -> Iterator[Finding]:
+def _seeds(task: ProgramTask) -> Generator[Finding, None, bool]:
+    """Returns whether all seeds give the same."""
     if type(task).judge is not ProgramTask.judge:
-        return  # it draws what is hidden in a way of its own
+        return False  # it draws what is hidden in a way of its own
     draws = []
     for seed, split in ((0, "train"), (0, "train"), (1, "train"), (0, "held_out")):
         instances = list(task.at(seed, split).instances(hidden_stream("check", task.env_id, split, seed)))
@@ -138,13 +140,14 @@ def _seeds(task: ProgramTask) -> Iterator[Finding]:
             yield Finding(
                 "seeds", "note", f"{lack}: yield numbers, texts and arrays, make functions in `score`"
             )
-            return
+            return False
     if draws[0] != draws[1]:
         yield Finding("seeds", "wrong", "a seed gives other instances every time: draw them from `rng` alone")
     elif draws[0] in (draws[2], draws[3]):
         yield Finding("seeds", "note", "all seeds give the same instances: a held-out score confirms nothing")
     else:
         yield Finding("seeds", "ok", "a seed gives the same instances again, another seed or split others")
+    return draws.count(draws[0]) == len(draws)
 
 
 def _nonsense(task: ProgramTask, start: float, evaluator: Evaluator) -> Iterator[Finding]:

@@ -33,7 +33,7 @@ def note_beginning(config: RunConfig, store: RunStore) -> None:
 
 
 def reached(config: RunConfig) -> list[str]:
-    """`setting: value` of all in the settings that runs code, is connected to or names a key."""
+    """`setting: value` of all in the settings, W&B's included, that runs code, is connected to or names a key."""
     usual = flatten(plain(RunConfig()))
     found = {
         key: value
@@ -45,6 +45,12 @@ def reached(config: RunConfig) -> list[str]:
         found["env"] = (
             Path(config.env).resolve() if "/" in config.env or Path(config.env).exists() else config.env
         )
+    for told in (
+        Path("wandb", "settings"),
+        Path(".wandb", "settings"),
+    ):  # W&B goes by the working directory's
+        if config.tracking != "off" and told.is_file():
+            found[f"W&B's {told.resolve()}"] = told.read_text(encoding="utf-8", errors="replace")
     return [f"{key}: {value}" for key, value in found.items()]
 
 
@@ -63,8 +69,8 @@ def require_trust(folder: Path, config: RunConfig, given: Collection[str] = ()) 
     ]
     if foreign:
         raise SettingsError(
-            f"{folder} is not a run that you have begun on this machine, and its settings name what runs code or is "
-            f"sent keys and programs: {one_line('; '.join(foreign), 2000)}. If you trust these, add --trust"
+            f"{folder} is not a run that you have begun on this machine with all of its settings that run code, or "
+            f"say where keys and programs go: {one_line('; '.join(foreign), 2000)}. If you trust these, add --trust"
         )
 
 

@@ -41,8 +41,8 @@ class Hadamard(Construction, id="ATLAS-Construct-Hadamard-v0"):
     The determinant, without its sign, over the best known, minus 1: 0 equals it, above 0 is a record. It is computed in
     integers (Bareiss 1968). −1 counts as useless (a singular matrix), a program that fails gets −2.
 
-    Best known for 29: 320 · 7^12 · 2^28, which is 0.865 of Barba's bound √57 · 28^14 (from a public
-    repository that searches for more, 2026; the table of Orrick and Solomon, where it should stand, was not seen).
+    Best known for 29: 320 · 7^12 · 2^28, which is 0.865 of Barba's bound √57 · 28^14 (Solomon, 6 July 2002, printed in
+    Orrick, Solomon, Dowdeswell and Smith, arXiv math/0304410, 2003; both as public repositories cite them).
 
     ## Starting State
     Nothing is drawn: one problem for all seeds, and no held-out ones.
@@ -60,8 +60,8 @@ class Hadamard(Construction, id="ATLAS-Construct-Hadamard-v0"):
 
     function = "matrix"
     start = quadratic_residues
-    experts = load_experts("atlas_gym.tasks.constructions.experts", "hadamard_climb")
-    source = "a public repository, 2026; the table of Orrick and Solomon was not seen"
+    experts = load_experts("atlas_gym.tasks.constructions.experts", "hadamard_published")
+    source = "Solomon, July 2002, in arXiv math/0304410, 2003"
 
     n: int = 29
     """Rows and columns, 1 to 100."""

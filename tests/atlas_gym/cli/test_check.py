@@ -1,5 +1,7 @@
 """`check` finds what is wrong with a task, and nothing with one that is right."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -84,14 +86,26 @@ def test_instances_from_elsewhere_than_the_seed_are_wrong(evaluator):
         def instances(self, rng):
             return np.random.default_rng().random(3)
 
+    assert verdicts(Restless(), evaluator)["seeds"][0][0] == "wrong"
+
+
+def test_one_problem_for_all_seeds_is_tried_once(evaluator):
+    judged = []
+
     class Constant(Sound):
         """x: a number."""
 
         def instances(self, rng):
             return [0.5]
 
-    assert verdicts(Restless(), evaluator)["seeds"][0][0] == "wrong"
-    assert verdicts(Constant(), evaluator)["seeds"][0][0] == "note"
+        def score(self, program, instance):
+            score = super().score(program, instance)
+            judged.append(score)
+            return score
+
+    found = list(itertools.islice(findings(Constant(), evaluator), 3))
+    assert [(f.check, f.verdict) for f in found] == [("seeds", "note"), ("start", "ok"), ("better", "ok")]
+    assert len(judged) == 2  # whatever the number of seeds
 
 
 def test_a_start_that_fails_is_wrong_and_ends_the_comparison(evaluator):

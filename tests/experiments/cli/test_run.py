@@ -229,6 +229,7 @@ STRANGERS = {
         "supporters": {"strategist": {"endpoint": {"model": "m", "base_url": "http://x.example/v1"}}}
     },
     "vLLM's classes": {"backend": {"vllm": {"extra": {"worker_cls": "evil.Worker"}}}},
+    "W&B's address": {"tracking": "auto"},
 }
 
 
@@ -238,6 +239,10 @@ def test_what_a_strangers_run_names_needs_trust(settings, resume, tmp_path, monk
     ran = tmp_path / "ran"
     for name in ("task.py", "evaluator.py", "initial_program.py"):
         (tmp_path / name).write_text(f"open({str(ran)!r}, 'w')\n")
+    if settings == STRANGERS["W&B's address"]:  # which W&B reads where it is started
+        (tmp_path / "wandb").mkdir()
+        (tmp_path / "wandb" / "settings").write_text("[default]\nbase_url = http://x.example")
+        monkeypatch.chdir(tmp_path)
     config = load_config(None, {"method": "search"} | settings)
     config = replace(config, env=config.env.format(folder=tmp_path))
     save_config(config, tmp_path / "config.yaml")
@@ -248,7 +253,7 @@ def test_what_a_strangers_run_names_needs_trust(settings, resume, tmp_path, monk
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "mine"))
     assert main(["--folder", str(tmp_path), *resume]) == 2
     said = capsys.readouterr().err
-    assert reached(config)[-1] in said
+    assert " ".join(reached(config)[-1].split()) in said
     assert "--trust" in said
     assert not ran.exists()
     assert main(["--folder", str(tmp_path), "--resume", "--trust", "--print-settings"]) == 0

@@ -21,7 +21,7 @@ NEAR = [
     ("Autocorrelation3", "default", "autocorrelation_third", 0.02),
     ("MinimumOverlap", "default", "minimum_overlap", 0.002),
     ("SumsDifferences", "default", "bounded_simplex", 0.03),
-    ("Hadamard", "default", "hadamard_climb", 0.09),
+    ("Hadamard", "default", "hadamard_published", 0.0),
     ("Hexagons", "default", "hexagons_slsqp", 0.01),
     ("Hexagons", "hexagons_12", "hexagons_slsqp", 0.01),
 ]
