@@ -98,5 +98,6 @@ def installed_python(distribution: Path, tmp_path_factory: pytest.TempPathFactor
     install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps"]
     subprocess.run([*install, str(wheel)], check=True)
     packages = sysconfig.get_path("purelib", vars={"base": str(folder)})
-    (Path(packages) / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    here = [path for path in sys.path if Path(path).name == "site-packages"]
+    (Path(packages) / "borrowed.pth").write_text("\n".join(here))
     return python

@@ -12,7 +12,8 @@ _FOREIGN = "wandb"
 
 
 def refuse_links(folder: Path) -> None:
-    """Refuse a folder in which something is neither a file nor a folder: to write there could overwrite anything.
+    """Refuse a folder in which something is neither a file nor a folder: to write there could overwrite anything. So
+    could a rollback journal, in which SQLite reads the name of a file that it deletes; stores have another kind.
 
     Raises:
         StoreError: the message names what it is, and the way out.
@@ -22,8 +23,10 @@ def refuse_links(folder: Path) -> None:
             folders[:] = [name for name in folders if name != _FOREIGN or Path(place, name).is_symlink()]
         for path in (Path(place, name) for name in (*folders, *files)):
             mode = path.lstat().st_mode
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            journal = path.name.endswith("-journal")
+            if journal or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                 kind = f"a link to {os.readlink(path)!r}" if stat.S_ISLNK(mode) else "no file"
+                kind = "a rollback journal" if journal else kind
                 raise StoreError(
                     f"{path} is {kind}, which no run has made: remove it, or put a copy of the file in its place."
                 )

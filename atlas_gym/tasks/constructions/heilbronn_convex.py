@@ -67,9 +67,7 @@ class HeilbronnConvex(Construction, id="ATLAS-Construct-HeilbronnConvex-v0"):
 
     function = "place"
     start = two_rings
-    experts = load_experts(
-        "atlas_gym.tasks.constructions.experts", "heilbronn_convex_slsqp", "heilbronn_convex_published"
-    )
+    experts = load_experts("atlas_gym.tasks.constructions.experts", "heilbronn_convex_published")
     presets = {"default": {}, "points_14": {"n": 14, "best_known": 0.02783558051756}}
     source = "hillclimb, 24 August 2026; for 14 EinsteinArena, 1 April 2026"
 

@@ -63,9 +63,7 @@ class HeilbronnTriangle(Construction, id="ATLAS-Construct-HeilbronnTriangle-v0")
 
     function = "place"
     start = along_a_curve
-    experts = load_experts(
-        "atlas_gym.tasks.constructions.experts", "heilbronn_triangle_slsqp", "heilbronn_triangle_published"
-    )
+    experts = load_experts("atlas_gym.tasks.constructions.experts", "heilbronn_triangle_published")
     source = "AlphaEvolve, 14 May 2025"
 
     n: int = 11

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sqlite3
+import struct
 
 import pytest
 
@@ -121,6 +122,19 @@ def test_links_are_refused_and_lead_nowhere(folder, name, tmp_path, capsys):
 def test_a_pipe_is_not_waited_for(folder, capsys):
     os.mkfifo(folder / "config.tmp")
     assert "is no file" in said(folder, capsys)
+
+
+def test_a_journal_that_names_a_file_does_not_delete_it(folder, tmp_path, capsys):
+    (target := tmp_path / "mine").write_text("mine")
+    magic, name = bytes.fromhex("d9d505f920a163d7"), bytes(target)
+    head = magic + struct.pack(">5I", 0, 1, 1, 512, 4096)
+    tail = struct.pack(">2I", len(name), sum(name)) + magic
+    forged = head.ljust(512, b"\0") + struct.pack(">I", 2**30 // 4096 + 1) + name + tail
+    (folder / "run.sqlite-journal").write_bytes(forged)
+    assert "is a rollback journal" in said(folder, capsys)
+    with pytest.raises(StoreError, match="is a rollback journal"):
+        RunStore(folder)
+    assert target.exists()
 
 
 @pytest.mark.parametrize("name", [".lock", "report.html", "report.tmp", ".report.html"])

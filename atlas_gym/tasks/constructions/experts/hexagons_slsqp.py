@@ -9,7 +9,7 @@ SIXTHS = np.arange(6) * np.pi / 3
 
 def pack(n):
     rng, best, least = np.random.default_rng(0), None, np.inf
-    for _ in range(40):
+    for _ in range(20):
         found = optimised(rng, n)
         if found is not None and found[1] < least:
             best, least = found[0], found[1]

@@ -8,10 +8,8 @@ from atlas_gym.tasks.registry import make_task
 NEAR = [
     ("CirclesRectangle", "default", "rectangle_slsqp", 0.01),
     ("HeilbronnTriangle", "default", "heilbronn_triangle_published", 1e-9),
-    ("HeilbronnTriangle", "default", "heilbronn_triangle_slsqp", 0.2),
     ("HeilbronnConvex", "default", "heilbronn_convex_published", 1e-9),
     ("HeilbronnConvex", "points_14", "heilbronn_convex_published", 1e-9),
-    ("HeilbronnConvex", "default", "heilbronn_convex_slsqp", 0.3),
     ("DistanceRatio", "default", "distance_ratio_slsqp", 0.01),
     ("DistanceRatio", "space_14", "distance_ratio_slsqp", 0.01),
     ("Kissing", "default", "kissing_582", 0.04),
