@@ -62,6 +62,9 @@ def _kind(error: BaseException) -> str:
     return kind
 
 
+_ALONE = "A program has one process and one thread: ask for no workers"
+
+
 def _describe(error: BaseException, source: str) -> str:
     """What a reader of the feedback needs: the line of the program, then the exception and what to do about it."""
     if isinstance(error, InvalidProgram):
@@ -82,5 +85,6 @@ def _describe(error: BaseException, source: str) -> str:
     missing = str(error.name) if isinstance(error, ModuleNotFoundError) else ""
     known = missing.partition(".")[0] in {*PACKAGES, *sys.stdlib_module_names}
     if known and trace[-1].filename != PROGRAM_FILE:
-        said += f". Put `import {missing}` into the program: modules are loaded before it runs"
+        way = f"Put `import {missing}` into the program: modules are loaded before it runs"
+        said += f". {_ALONE if missing.startswith('multiprocessing') else way}"
     return said

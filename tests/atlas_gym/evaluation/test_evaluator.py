@@ -116,6 +116,7 @@ def test_what_an_honest_program_notices(evaluator, line, status):
         ("import scipy.no_such_part", ""),
         ("import importlib; importlib.import_module('gymnasium')", ""),
         ("raise ModuleNotFoundError('x', name='scipy')", ""),
+        ("from scipy.optimize import brute; brute(np.sum, [(-1, 1)], Ns=3, workers=2)", ""),
     ],
 )
 def test_a_module_that_is_looked_for_while_the_program_runs_has_to_be_imported(evaluator, line, advised):
