@@ -42,7 +42,7 @@ from atlas_gym.tasks.program_task import ProgramTask
 
 _RECENT = 0.98
 """Decay of a writer's tally: half is forgotten in 34 evaluations."""
-_FLOOR = 0.12
+_FLOOR = 0.05
 """Share of the evaluations that are dealt to all writers alike, whatever they have found."""
 
 
@@ -151,7 +151,8 @@ class ResearchAgent:
             writers: ``agent``, ``supporter``, ``numbers``, ``expressions`` and their weights; the agent stands for its
                 styles.
             evaluations: how many are shared.
-            by_yield: by Thompson sampling of their recent yields; otherwise in proportion to the weights.
+            by_yield: by Thompson sampling of their recent yields, which are expected to be as the weights are until
+                there are any; otherwise in proportion to the weights.
 
         Raises:
             NothingToEdit: nobody finds a place.
@@ -159,8 +160,7 @@ class ResearchAgent:
         able = self.require_writers(parent.program, writers, f"candidate {parent.id}")
         rng = stream(self.seed, "shares", round, island)
         if by_yield:
-            names = list(able)
-            return Counter(names[self._writers.sample(names, rng)] for _ in range(evaluations))
+            return Counter(self._writers.sample(able, rng) for _ in range(evaluations))
         # Systematic sampling: each has its share, rounded up or down at random.
         edges = np.cumsum(list(able.values())) / sum(able.values()) * evaluations
         drawn = np.searchsorted(edges, np.arange(evaluations) + rng.random(), side="right")
@@ -215,7 +215,7 @@ class ResearchAgent:
         if parent.score is None:
             raise ValueError(f"candidate {parent.id} has no score")
         proposals = []
-        for style in (*self.styles, *self._unasked):
+        for style in (*self._unasked, *self.styles):  # what is written at once has the lower ids
             n = asked.get(style.name, 0)
             rng = stream(self.seed, "round", round, island, style.name)
             chosen = self._sites(style, parent, min(sites, n) if style in self.styles else n, rng)

@@ -5,10 +5,13 @@ Used for edit sites (which line to rewrite) and for writers (who is to write). A
 everything is tried.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
+
+Choice = TypeVar("Choice", bound=Hashable)
 
 _PRIOR_IMPROVEMENTS, _PRIOR_TRIALS = 0.5, 4.0
 
@@ -43,14 +46,21 @@ class ChoiceStatistics:
         mixed = (1 - self.uniform) * weights / weights.sum() + self.uniform / len(choices)
         return int(rng.choice(len(choices), p=mixed / mixed.sum()))
 
-    def sample(self, choices: Sequence[Hashable], rng: np.random.Generator) -> int:
-        """Index of one of ``choices`` by Thompson sampling (Thompson, 1933): the best of a draw from each choice's
-        posterior, a Beta distribution about its weight; uniformly for the uniform share."""
+    def sample(self, choices: Mapping[Choice, float], rng: np.random.Generator) -> Choice:
+        """One of ``choices`` by Thompson sampling (Thompson, 1933): the best of a draw from each choice's posterior, a
+        Beta distribution; uniformly for the uniform share.
+
+        What is untried is expected to pay as much as all of the choices together do, in proportion to its weight: where
+        little pays, the least known are not the most promising."""
+        names = list(choices)
         if rng.random() < self.uniform:
-            return int(rng.integers(len(choices)))
-        tallies = [self._tally.get(choice, (0.0, 0.0)) for choice in choices]
-        draws = [
-            rng.beta(improved + _PRIOR_IMPROVEMENTS, trials - improved + _PRIOR_TRIALS - _PRIOR_IMPROVEMENTS)
-            for trials, improved in tallies
-        ]
-        return int(np.argmax(draws))
+            return names[int(rng.integers(len(names)))]
+        tallies = [self._tally.get(choice, (0.0, 0.0)) for choice in names]
+        trials, improvements = map(sum, zip(*tallies, strict=True))
+        rate = (improvements + _PRIOR_IMPROVEMENTS) / (trials + _PRIOR_TRIALS)
+        draws = []
+        for choice, (tried, improved) in zip(names, tallies, strict=True):
+            expected = min(0.9, rate * choices[choice] * len(names) / sum(choices.values()))
+            prior = _PRIOR_TRIALS * expected
+            draws.append(rng.beta(improved + prior, tried - improved + _PRIOR_TRIALS - prior))
+        return names[int(np.argmax(draws))]

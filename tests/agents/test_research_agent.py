@@ -165,7 +165,7 @@ def test_evaluations_go_to_whoever_finds_improvements_and_nobody_is_left_out():
     found = shared(made, writers)
     assert found.total() == 600
     assert found["supporter"] > 400
-    assert min(found[writer] for writer in ("edit_line", "numbers")) > 10
+    assert min(found[writer] for writer in ("edit_line", "numbers")) > 0
     made.tuned()  # the model's yield is unknown again
     assert shared(made, writers)["edit_line"] > found["edit_line"]
 

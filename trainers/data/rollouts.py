@@ -95,14 +95,18 @@ class ProgramCache:
         return self._evaluator.submit(program, self._tasks[self.instance(island)])
 
 
-def write(
-    generator: Callable[[], Engine], proposals: Sequence[Proposal], on_completion: OnCompletion
-) -> None:
-    """Hand over each completion as it ends; those that need no model (`Proposal.texts`) at once, without an engine."""
-    asked = [index for index, proposal in enumerate(proposals) if proposal.texts is None]
+def write_at_once(proposals: Sequence[Proposal], on_completion: OnCompletion) -> None:
+    """Hand over the completions that need no model (`Proposal.texts`)."""
     for index, proposal in enumerate(proposals):
         for sample, text in enumerate((proposal.texts or ())[: proposal.n]):
             on_completion(index, sample, Completion(text, tokens=0))
+
+
+def write(
+    generator: Callable[[], Engine], proposals: Sequence[Proposal], on_completion: OnCompletion
+) -> None:
+    """Hand over each completion that the model writes as it ends; without one no engine is asked for."""
+    asked = [index for index, proposal in enumerate(proposals) if proposal.texts is None]
     if asked:
         requests = [proposals[index] for index in asked]
         generator().stream(requests, lambda place, *rest: on_completion(asked[place], *rest))

@@ -127,12 +127,11 @@ def _branch_averages(own: torch.Tensor, reference: torch.Tensor, batch: Pass) ->
 def log_known_gain(
     policy: Policy, adapter: str, answers: Mapping[str, Sequence[tuple[str, float]]]
 ) -> list[float]:
-    """w(x) · log Σ_y π(y|x) · gain(y) for each prompt x over its known answers y: the logarithm of what these answers
+    """log Σ_y π(y|x) · gain(y) for each prompt x over its known answers y: the logarithm of what these answers
     contribute to the gain that is expected of a sample, in nats.
 
     Where good programs are so rare that no sample is one, a score of samples is 0 for every policy; this one still
-    tells two policies apart. Prompts count by what there is to gain: w(x) is the largest known gain at x, over its
-    mean over the prompts.
+    tells two policies apart. All prompts count alike, so that no single one decides.
 
     Args:
         policy: its adapters.
@@ -144,6 +143,6 @@ def log_known_gain(
     branches = [encode_branch(policy.tokenizer, x, text) for x, known in answers.items() for text, _ in known]
     with policy.using(adapter) as model:
         values = iter(log_likelihoods(model, branches))
-    logs = [logsumexp([next(values) + math.log(gain) for _, gain in known]) for known in answers.values()]
-    largest = [max(gain for _, gain in known) for known in answers.values()]
-    return [float(value) * gain / fmean(largest) for value, gain in zip(logs, largest, strict=True)]
+    return [
+        float(logsumexp([next(values) + math.log(gain) for _, gain in known])) for known in answers.values()
+    ]

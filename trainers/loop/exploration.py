@@ -4,11 +4,12 @@ In each round every island shares its evaluations among the writers (`ResearchAg
 for each: the exploration supporter patches the island's parent, the model completes prompts, and two writers draw at
 random. A patch of one line is an answer to the prompt that asks for that line, and may teach the model.
 
-Each program has a smoke run the moment it is written, while the model goes on writing. Of those that pass it and are
-new every writer's first are evaluated, as many as its share; what it cannot deliver falls to the others, the most
-successful first. What failed is kept as a failure, to learn from. When all of a round is evaluated it is stored, and
-only then folded into the islands, in the order of the candidates' ids: the result does not depend on how fast anything
-was. A resumed run goes through the same steps; a round that is already in the store is read instead of made.
+Each program has a smoke run the moment it is written, and what needs no model is evaluated while the model goes on
+writing. Of those that pass it and are new every writer's first are evaluated, as many as its share; what it cannot
+deliver falls to the others, the most successful first. What failed is kept as a failure, to learn from. When all of a
+round is evaluated it is stored, and only then folded into the islands, in the order of the candidates' ids: the result
+does not depend on how fast anything was. A resumed run goes through the same steps; a round that is already in the
+store is read instead of made.
 
 A program that the machine failed to evaluate is counted and otherwise forgotten: it becomes no candidate, so that
 nothing is learned from it. Where that happens to a whole round, the run ends with the reason and can be resumed.
@@ -31,7 +32,7 @@ from atlas_gym.evaluation import Evaluation, InfrastructureError
 from atlas_gym.program_text import program_key
 from atlas_gym.tasks.smoke import passes
 from atlas_gym.trainers.data.measures import counts
-from atlas_gym.trainers.data.rollouts import Pending, ProgramCache, outcome, write
+from atlas_gym.trainers.data.rollouts import Pending, ProgramCache, outcome, write, write_at_once
 from atlas_gym.trainers.loop.settings import ExplorationSettings
 from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.store import RunStore
@@ -167,6 +168,10 @@ class Explorer:
                 proposals.append(proposal)
                 first.append(number)
                 number += proposal.n
+        # What needs no model is evaluated while the model writes.
+        write_at_once(proposals, written)
+        for candidate in self._choose(drafts, shares, fill=False)[0]:
+            self.cache.submit(candidate.program, candidate.island)
         write(self.generator, proposals, written)
         generated = time.monotonic()
         chosen, failed = self._choose(drafts, shares)
@@ -195,12 +200,12 @@ class Explorer:
         return summary
 
     def _choose(
-        self, drafts: Sequence[Draft], shares: Sequence[Mapping[str, int]]
+        self, drafts: Sequence[Draft], shares: Sequence[Mapping[str, int]], *, fill: bool = True
     ) -> tuple[list[Candidate], list[Candidate]]:
         """What is to be evaluated, by id, and what failed its smoke run.
 
         A writer's programs that passed and are new stand in turn by edit site, the first of each before the second of
-        any. Each writer has its share of them; then the writers fill what is left, by their yields.
+        any. Each writer has its share of them; then, to `fill` what is left, more of the others, by their yields.
         """
         passed: dict[tuple[int, str], list[tuple[int, int, Candidate]]] = defaultdict(list)
         failed: list[Candidate] = []
@@ -229,7 +234,7 @@ class Explorer:
                 chosen += [candidate for *_, candidate in queues[writer][: share[writer]]]
                 spare += [candidate for *_, candidate in queues[writer][share[writer] :]]
             missing = sum(share.values()) - sum(candidate.island == island for candidate in chosen)
-            chosen += spare[: max(0, missing)]
+            chosen += spare[: max(0, missing)] if fill else []
         return sorted(chosen, key=lambda candidate: candidate.id), failed
 
     def _judged(self, pending: Sequence[Pending]) -> tuple[list[Candidate], int]:

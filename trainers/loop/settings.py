@@ -21,8 +21,9 @@ class ExplorationSettings:
     samples: int = 8
     """Programs per island and round that are evaluated, at most (EvoTune: 8)."""
     writers: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(WRITERS, 1.0))
-    """Who writes them, and how much where shares are fixed: `agent` (the model), `supporter` (the exploration
-    supporter's patches, unless it is off), and without a model `numbers` and `expressions`, drawn at random."""
+    """Who writes them, and how much where shares are fixed or nobody has found anything yet: `agent` (the model),
+    `supporter` (the exploration supporter's patches, unless it is off), and without a model `numbers` and
+    `expressions`, drawn at random."""
     by_yield: bool = True
     """Whether a writer's share follows what it has found lately, in improvements per evaluation."""
     draws: int = 4

@@ -6,19 +6,27 @@ the run's budget and may be its best, and is stored with the prompt; but it is n
 such an answer or reject it (`trainers.data.pairs`).
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 
 import numpy as np
 
 from atlas_gym.agents.population.candidate import Candidate, Proposal
+from atlas_gym.agents.population.choice_statistics import ChoiceStatistics
 from atlas_gym.agents.proposals.completing import completion_of, site_of
 from atlas_gym.agents.supporters.consult import SupporterCall
 from atlas_gym.agents.supporters.exploration import FAILURES_TOLD, ExplorationRequest, ExplorationSupporter
 from atlas_gym.seeding import stream
+from atlas_gym.trainers.data.measures import is_improving
 from atlas_gym.trainers.data.rollouts import Pending, again, judged
+from atlas_gym.trainers.data.settings import MARGIN
 from atlas_gym.trainers.loop.resources import Parts
 
+_TURNS = 3
+"""In so many turns the further answers are written; each looks at what the turns before have found."""
+_EVEN = 0.2
+"""Share of the answers that all edit sites have alike, whatever has paid there."""
 Asked = tuple[int, Proposal]
 """A prompt of exploration: the round that asked it, and what was asked, with the island that asked."""
 
@@ -57,38 +65,54 @@ class Teacher:
         return list(found.values())
 
     def _write(self, phase: int, asked: Sequence[Asked], last: int) -> None:
+        """Have the prompts answered: each once, then again and again those whose edit sites have paid so far."""
         calls: list[SupporterCall] = []
-        pending: list[Pending] = []
+        answers: list[Candidate] = []
         next_id = self._store.last_taught_id() - 1
         # At most half of what may still be executed: the rounds that follow are to use what was learned.
         most = len(asked) * self._config.taught_per_prompt
         if budget := self._config.evaluations:
             most = min(most, (budget - self._store.candidate_counts()["evaluated"]) // 2)
-        for number, (round_, proposal) in enumerate(asked):
-            if len(pending) >= most:
-                break
-            parent = self._store.candidate(proposal.parent_id)
-            site = site_of(proposal, parent.program)
-            if site is None:
-                continue
-            request = ExplorationRequest(
-                ("phase", phase, "prompt", number), self._run.agent.spec, parent, self._failures(round_, proposal),
-                max_patches=min(self._config.taught_per_prompt, most - len(pending)), site=site,
-            )  # fmt: skip
-            consultation = self._supporter.consult(request)
-            calls.append(consultation.call)
-            for patch in consultation.advice.patches:
-                completion = completion_of(proposal, patch.program)
-                if completion is not None:
-                    answer = proposal.taught(next_id, round_, patch.kind, completion)
-                    pending.append((answer, self._run.cache.submit(answer.program, answer.island)))
-                    next_id -= 1
+        rng = stream(self._config.seed, "teaching", phase, "sites")
+        paid = ChoiceStatistics(decay=1.0, uniform=_EVEN)
+        tried: defaultdict[int, set[str]] = defaultdict(set)  # by prompt
+        queues: dict[str, list[int]] = {}  # the prompts of each site, in turn
+        for number, (_, proposal) in enumerate(asked):
+            queues.setdefault(proposal.site, []).append(number)
+        alike = dict.fromkeys(queues, 1.0)
         first: dict[tuple[int, str | None], int] = {}  # two prompts may have one program for their answer
-        answers = []
-        for record in judged(pending, self._run.cache):
-            key = self._run.cache.instance(record.island), record.program_key
-            earlier = first.setdefault(key, record.id)
-            answers.append(replace(record, duplicate_of=earlier) if earlier != record.id else record)
+        further = max(0, most - len(asked))
+        for turn in range(1 + _TURNS):
+            wanted = Counter(range(min(most, len(asked))) if turn == 0 else ())
+            for _ in range(further * turn // _TURNS - further * (turn - 1) // _TURNS if turn else 0):
+                queue = queues[paid.sample(alike, rng)]
+                wanted[queue[0]] += 1
+                queue.append(queue.pop(0))
+            pending: list[Pending] = []
+            for number, count in sorted(wanted.items()):
+                round_, proposal = asked[number]
+                parent = self._store.candidate(proposal.parent_id)
+                site = site_of(proposal, parent.program)
+                if site is None:
+                    continue
+                request = ExplorationRequest(
+                    ("phase", phase, "prompt", number, turn), self._run.agent.spec, parent,
+                    self._failures(round_, proposal), tried=frozenset(tried[number]), max_patches=count, site=site,
+                )  # fmt: skip
+                consultation = self._supporter.consult(request)
+                calls.append(consultation.call)
+                for patch in consultation.advice.patches:
+                    completion = completion_of(proposal, patch.program)
+                    if completion is not None:
+                        answer = proposal.taught(next_id, round_, patch.kind, completion)
+                        pending.append((answer, self._run.cache.submit(answer.program, answer.island)))
+                        tried[number].add(answer.program_key or "")
+                        next_id -= 1
+            for record in judged(pending, self._run.cache):
+                key = self._run.cache.instance(record.island), record.program_key
+                earlier = first.setdefault(key, record.id)
+                answers.append(replace(record, duplicate_of=earlier) if earlier != record.id else record)
+                paid.add(record.site, is_improving(answers[-1], MARGIN))
         self._store.add_taught(phase, last, answers, calls)
 
     def _failures(self, round_: int, proposal: Proposal) -> list[Candidate]:

@@ -36,10 +36,14 @@ def test_draws_follow_weight_and_the_uniform_share(trials, uniform):
 
 def test_thompson_sampling_draws_what_paid_tries_what_is_untried_and_forgets():
     def share_of_good():
-        return sum(tally.sample(["good", "bad"], stream(3, draw)) == 0 for draw in range(400)) / 400
+        return (
+            sum(tally.sample({"good": 1, "bad": 1}, stream(3, draw)) == "good" for draw in range(400)) / 400
+        )
 
     tally = ChoiceStatistics(decay=1.0, uniform=0.2)
     assert share_of_good() == pytest.approx(0.5, abs=5 * 0.025)
+    expected_good = [tally.sample({"good": 5, "bad": 1}, stream(4, draw)) for draw in range(400)]
+    assert expected_good.count("good") > 250
     for trial in range(60):
         tally.add("good", trial % 2 == 0)
         tally.add("bad", False)

@@ -1,10 +1,12 @@
 """Proposals become completions: by the engine where a model is to write, and at once where none is."""
 
+from functools import partial
+
 import pytest
 
 from atlas_gym.agents.engines.engine import Completion
 from atlas_gym.agents.population.candidate import Proposal
-from atlas_gym.trainers.data.rollouts import write
+from atlas_gym.trainers.data.rollouts import write, write_at_once
 
 
 class Echo:
@@ -16,7 +18,8 @@ class Echo:
 
 def written(generator, proposals):
     found = []
-    write(generator, proposals, lambda index, sample, done: found.append((index, sample, done)))
+    for writing in (write_at_once, partial(write, generator)):
+        writing(proposals, lambda index, sample, done: found.append((index, sample, done)))
     return found
 
 

@@ -131,11 +131,10 @@ def test_the_known_answers_of_a_prompt_add_up_by_what_they_gain(policy, adapter)
         "def f(x):\n    y =": [(" x + 1\n", 0.02)],
     }
     found = log_known_gain(policy, adapter, answers)
-    first, second = [
+    expected = [
         math.log(sum(gain * math.exp(log_likelihood(policy, adapter, prompt, text)) for text, gain in known))
         for prompt, known in answers.items()
     ]
-    expected = [first * 0.05 / 0.035, second * 0.02 / 0.035]  # what there is to gain, by the mean of both
     assert found == pytest.approx(expected, abs=1e-4)
     assert log_known_gain(policy, adapter, {}) == []
 
