@@ -19,12 +19,9 @@ from atlas_gym.tasks.template import Parameter, Template
 class Expert:
     """A program written by hand, itself a candidate."""
 
-    name: str
-    """What it is called in tables; of one in a file, the file's name without its ending."""
-    title: str
-    """First line of its docstring."""
-    program: str
-    """The whole text."""
+    name: str  # what it is called in tables; of one in a file, the file's name without its ending
+    title: str  # first line of its docstring
+    program: str  # the whole text
 
 
 GivenProgram: TypeAlias = str | Callable[..., Any] | Expert
@@ -69,7 +66,7 @@ def read_programs(cls: Any) -> None:
 
 
 def load_experts(package: str, *names: str) -> Mapping[str, Expert]:
-    """Programs of a package, one a file, each a candidate as it stands, by name in this order."""
+    """Programs of a package, one a file, by name in this order."""
     return {name: _expert(_source(package, name), name) for name in names}
 
 
@@ -80,7 +77,11 @@ def without_docstring(package: str, name: str) -> str:
 
 
 def _source(package: str, name: str) -> str:
-    return files(package).joinpath(f"{name}.py").read_text(encoding="utf-8")
+    """A file's text, and in the place of `from .other import …` the other file's."""
+    text = files(package).joinpath(f"{name}.py").read_text(encoding="utf-8")
+    return re.sub(
+        r"^from \.(\w+) import .*\n", lambda line: without_docstring(package, line[1]), text, flags=re.M
+    )
 
 
 def _expert(program: GivenProgram, name: str, function: str = "") -> Expert:

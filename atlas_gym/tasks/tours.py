@@ -52,13 +52,8 @@ def nearest_neighbour_tour(distances: np.ndarray) -> list[int]:
 
 
 def short_tour(distances: np.ndarray, kicks: int, seed: int) -> list[int]:
-    """A round trip within a fraction of a percent of the shortest one, the same for the same arguments.
-
-    Args:
-        distances: Symmetric, (n, n), n ≥ 4.
-        kicks: Rounds of kick and repair; 10 n is plenty.
-        seed: Of the kicks.
-    """
+    """A round trip within a fraction of a percent of the shortest one for symmetric distances (n, n), n ≥ 4, after so
+    many rounds of kick and repair (10 n is plenty); the same for the same arguments."""
     dice = random.Random(seed)
     search = TourSearch(distances, nearest_neighbour_tour(distances))
     search.improve(range(len(distances)))
@@ -75,12 +70,7 @@ def short_tour(distances: np.ndarray, kicks: int, seed: int) -> list[int]:
 
 
 class TourSearch:
-    """A tour and the moves that shorten it.
-
-    Args:
-        distances: Symmetric, (n, n).
-        tour: All cities in some order.
-    """
+    """A tour, all cities in some order, and the moves that shorten it."""
 
     def __init__(self, distances: np.ndarray, tour: Iterable[int]) -> None:
         self.distances: list[list[float]] = distances.tolist()
@@ -188,12 +178,9 @@ _KICKS_PER_CITY = 4
 class Cities:
     """The hidden data of one tour."""
 
-    points: np.ndarray
-    """In the unit square, (n, 2)."""
-    distances: np.ndarray
-    """(n, n)."""
-    good: float
-    """Length of the tour that scores are measured against."""
+    points: np.ndarray  # in the unit square, (n, 2)
+    distances: np.ndarray  # (n, n)
+    good: float  # length of the tour that scores are measured against
 
 
 def near_first(current, start, unvisited, distances):
@@ -253,8 +240,7 @@ class TravellingSalesman(ProgramTask, id="ATLAS-TSP-v0"):
     | returns     | array (m,): the city with the highest number is next, the first of equal ones           |
 
     ## Observation Space
-    `Source`: the task in words, the best program so far (or one to start from) and, after a step, the feedback on the
-    last program: its tours beside good ones, or the error it raised.
+    `Source`: the task in words, the best program so far and the feedback on the last one: its tours, or its error.
 
     ## Rewards
     The score of a tour is 1 − length / length of a very good tour; the reward is the mean over all sets of cities. The
@@ -274,8 +260,6 @@ class TravellingSalesman(ProgramTask, id="ATLAS-TSP-v0"):
     | `count`       | 20          | sets per evaluation; five were few enough to be learnt by heart |
     | `limits`      | `Limits()`  | wall-clock and CPU time, memory, source and error length        |
     | `start`       | `"named"`   | program shown first; or `inlined`, `scratch`                    |
-
-    All tasks have the keywords of `atlas_gym.envs.program_env.ProgramEnv` as well.
     """
 
     function = "next_city"

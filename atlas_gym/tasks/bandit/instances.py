@@ -18,12 +18,9 @@ from atlas_gym.tasks.bandit.params import BanditParams
 class Instances:
     """A task's replicas, stacked; T steps, R replicas, K arms, d dimensions, float64."""
 
-    contexts: np.ndarray
-    """(T, R, K, d)."""
-    theta: np.ndarray
-    """(T, R, d), of length 1."""
-    rewards: np.ndarray
-    """(T, R, K), what a program would be told for each arm."""
+    contexts: np.ndarray  # (T, R, K, d)
+    theta: np.ndarray  # (T, R, d), of length 1
+    rewards: np.ndarray  # (T, R, K), what a program would be told for each arm
 
     @cached_property
     def means(self) -> np.ndarray:

@@ -80,13 +80,8 @@ def observe(params: BanditParams, seed: int, split: str) -> tuple[str, ...]:
 
 
 def prediction_error(features: np.ndarray, rewards: np.ndarray, window: int) -> float:
-    """Root mean square error of one-step predictions by ridge regression on the last `window` steps.
-
-    Args:
-        features: (T, R, d), the contexts that were played.
-        rewards: (T, R), their rewards.
-        window: Number of past steps, at most T - 1 of them.
-    """
+    """Root mean square error of one-step predictions by ridge regression on the last `window` steps, at most T - 1, of
+    played contexts (T, R, d) and their rewards (T, R)."""
     window = min(window, len(rewards) - 1)
     squares = []
     for t in range(window, len(rewards), _EVERY):

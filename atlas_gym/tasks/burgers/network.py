@@ -53,18 +53,12 @@ def values(params: BurgersParams, theta: np.ndarray, x: np.ndarray, t: np.ndarra
 class Points:
     """Where the three errors are taken; contiguous float64 vectors."""
 
-    x: np.ndarray
-    """Collocation points, (n_residual,), in [-1, 1]."""
-    t: np.ndarray
-    """Their times, in [0, 1]."""
-    nu: np.ndarray
-    """The viscosity there."""
-    edge_x: np.ndarray
-    """Initial points, then boundary points, (n_initial + n_boundary,)."""
-    edge_t: np.ndarray
-    """Their times: 0 for the initial ones."""
-    edge_u: np.ndarray
-    """The prescribed u there: -sin(pi x) at t = 0, zero on the boundary."""
+    x: np.ndarray  # collocation points, (n_residual,), in [-1, 1]
+    t: np.ndarray  # their times, in [0, 1]
+    nu: np.ndarray  # the viscosity there
+    edge_x: np.ndarray  # initial points, then boundary points, (n_initial + n_boundary,)
+    edge_t: np.ndarray  # their times: 0 for the initial ones
+    edge_u: np.ndarray  # the prescribed u there: -sin(pi x) at t = 0, zero on the boundary
 
     @property
     def n_residual(self) -> int:

@@ -42,13 +42,8 @@ def reference(viscosity: Viscosity) -> np.ndarray:
 
 
 def solve(viscosity: Viscosity, modes: int, steps: int) -> np.ndarray:
-    """Integrate in time and return the spectrum (`rfft` on `modes` points) at each time of GRID_T.
-
-    Args:
-        viscosity: nu(t).
-        modes: Points on [-1, 1).
-        steps: Fewest time steps on [0, 1]; stable from about 0.8 * modes.
-    """
+    """Integrate in time and return the spectrum (`rfft` on `modes` points of [-1, 1)) at each time of GRID_T, with at
+    least so many `steps` on [0, 1]; stable from about 0.8 * modes."""
     x = -1.0 + 2.0 * np.arange(modes) / modes
     spectrum = fft.rfft(-np.sin(np.pi * x))
     spectra = [spectrum]

@@ -33,12 +33,9 @@ _THIRDS = ("first", "second", "last")
 class Outcome:
     """One trained network, measured."""
 
-    u: np.ndarray
-    """Its solution on GRID_T x GRID_X."""
-    terms: np.ndarray
-    """Mean squares of residuals, initial and boundary errors at the held-out points, (3,)."""
-    own_loss: float
-    """The program's loss there."""
+    u: np.ndarray  # its solution on GRID_T x GRID_X
+    terms: np.ndarray  # mean squares of residuals, initial and boundary errors at the held-out points, (3,)
+    own_loss: float  # the program's loss there
 
 
 def relative_l2(u: np.ndarray, exact: np.ndarray) -> float:
@@ -75,13 +72,8 @@ def judgement(outcomes: Sequence[Outcome], history: np.ndarray, exact: np.ndarra
 
 
 def diagnose(metrics: Mapping[str, float], errors: np.ndarray, history: np.ndarray) -> str:
-    """The term that stayed large and where the solution is wrong, in words.
-
-    Args:
-        metrics: Of the judgement.
-        errors: u - u_reference, (replicas, len(GRID_T), len(GRID_X)).
-        history: The program's own loss, (steps, replicas).
-    """
+    """The term that stayed large and where the solution is wrong, in words; `errors` are u - u_reference, (replicas,
+    len(GRID_T), len(GRID_X)), `history` the program's own loss, (steps, replicas)."""
     largest = max(TERMS, key=lambda name: metrics[name])
     terms = ", ".join(f"{label} {metrics[name]:.2g}" for name, label in TERMS.items())
     squares = np.mean(errors**2, axis=0)

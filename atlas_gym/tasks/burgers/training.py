@@ -50,13 +50,8 @@ class Conversation:
 
 
 class Training:
-    """Networks in training together: `vectors` for the losses, `update` with their gradients, again and again.
-
-    Args:
-        params: The constants.
-        points: One set for each network.
-        thetas: Initial parameters of each network.
-    """
+    """Networks in training together, of one set of points each: `vectors` for the losses, `update` with their
+    gradients."""
 
     def __init__(self, params: BurgersParams, points: Sequence[Points], thetas: Sequence[np.ndarray]):
         self.points = list(points)

@@ -49,9 +49,6 @@ class CirclesRectangle(Construction, id="ATLAS-Construct-CirclesRectangle-v0"):
 
     Best known for 21: 2.3658321334 (AlphaEvolve), 2.3658323759 (EinsteinArena, 1 April 2026).
 
-    ## Starting State
-    Nothing is drawn: one problem for all seeds, and no held-out ones.
-
     ## Arguments
 
     | Keyword      | Default        | Meaning                                             |
@@ -59,8 +56,6 @@ class CirclesRectangle(Construction, id="ATLAS-Construct-CirclesRectangle-v0"):
     | `preset`     | `"default"`    | `default`                                           |
     | `n`          | 21             | number of circles                                   |
     | `best_known` | 2.3658323759   | value that is worth 0; to be given with another `n` |
-    | `limits`     | 60 s           | wall-clock and CPU time, else as ever               |
-    | `start`      | `"named"`      | program shown first                                 |
     """
 
     function = "pack"

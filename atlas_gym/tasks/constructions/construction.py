@@ -17,7 +17,11 @@ _FARTHEST = Fraction(10)
 
 
 class Construction(ProgramTask):
-    """Base of the constructions. The docstring of a subclass is the problem in words."""
+    """Base of the constructions. The docstring of a subclass is the problem in words.
+
+    Nothing is drawn: one problem for all seeds, and no held-out ones. All have the keywords `preset`, `best_known` (the
+    value that is worth 0), `limits` (60 s of wall-clock and CPU time) and `start` besides their own.
+    """
 
     lower_is_better: ClassVar[bool] = False
     """Whether the value is to be small."""

@@ -58,9 +58,6 @@ class DistanceRatio(Construction, id="ATLAS-Construct-DistanceRatio-v0"):
     in two repositories of 2026); for 14 in space: 4.165849767 (AlphaEvolve), 4.16579879 (SkyDiscover, 2026),
     4.16578347458 (repository auto-discovery, 2026); the experts here reach both lowest values.
 
-    ## Starting State
-    Nothing is drawn: one problem for all seeds, and no held-out ones.
-
     ## Arguments
 
     | Keyword      | Default       | Meaning                                         |
@@ -69,8 +66,6 @@ class DistanceRatio(Construction, id="ATLAS-Construct-DistanceRatio-v0"):
     | `n`          | 16            | number of points                                |
     | `dimension`  | 2             | of the space                                    |
     | `best_known` | 12.88922990769 | squared ratio that is worth 0; goes with `n`    |
-    | `limits`     | 60 s          | wall-clock and CPU time, else as ever           |
-    | `start`      | `"named"`     | program shown first; or `scratch`               |
     """
 
     function = "place"

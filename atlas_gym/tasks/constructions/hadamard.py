@@ -44,9 +44,6 @@ class Hadamard(Construction, id="ATLAS-Construct-Hadamard-v0"):
     Best known for 29: 320 · 7^12 · 2^28, which is 0.865 of Barba's bound √57 · 28^14 (Solomon, 6 July 2002, printed in
     Orrick, Solomon, Dowdeswell and Smith, arXiv math/0304410, 2003; both as public repositories cite them).
 
-    ## Starting State
-    Nothing is drawn: one problem for all seeds, and no held-out ones.
-
     ## Arguments
 
     | Keyword      | Default          | Meaning                                         |
@@ -54,8 +51,6 @@ class Hadamard(Construction, id="ATLAS-Construct-Hadamard-v0"):
     | `preset`     | `"default"`      | `default`                                       |
     | `n`          | 29               | rows and columns                                |
     | `best_known` | 320 · 7^12 · 2^28 | value that is worth 0; to be given with `n`    |
-    | `limits`     | 60 s             | wall-clock and CPU time, else as ever           |
-    | `start`      | `"named"`        | program shown first                             |
     """
 
     function = "matrix"

@@ -60,9 +60,6 @@ class Hexagons(Construction, id="ATLAS-Construct-Hexagons-v0"):
     Best known for 11: 3.930092 (AlphaEvolve), 3.92450 (Berthold et al., January 2026, Kravatsky et al., February 2026,
     on Friedman's page); for 12: 3.9419123 (AlphaEvolve, 14 May 2025), 3.94164 (the same two).
 
-    ## Starting State
-    Nothing is drawn: one problem for all seeds, and no held-out ones.
-
     ## Arguments
 
     | Keyword      | Default     | Meaning                                             |
@@ -70,8 +67,6 @@ class Hexagons(Construction, id="ATLAS-Construct-Hexagons-v0"):
     | `preset`     | `"default"` | `default`, `hexagons_12`                            |
     | `n`          | 11          | number of hexagons                                  |
     | `best_known` | 3.9245      | value that is worth 0; to be given with another `n` |
-    | `limits`     | 60 s        | wall-clock and CPU time, else as ever               |
-    | `start`      | `"named"`   | program shown first                                 |
     """
 
     function = "pack"

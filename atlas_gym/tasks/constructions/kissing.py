@@ -55,9 +55,6 @@ class Kissing(Construction, id="ATLAS-Construct-Kissing-v0"):
     Best known in dimension 11: 592 (Ganzhinov, July 2022), 593 (AlphaEvolve, 14 May 2025), 604 (EinsteinArena, Bianchi
     et al., arXiv 2606.10402, June 2026, and Station, 14 June 2026), whose coordinates have √2.
 
-    ## Starting State
-    Nothing is drawn: one problem for all seeds, and no held-out ones.
-
     ## Arguments
 
     | Keyword      | Default     | Meaning                                                     |
@@ -65,8 +62,6 @@ class Kissing(Construction, id="ATLAS-Construct-Kissing-v0"):
     | `preset`     | `"default"` | `default`                                                   |
     | `dimension`  | 11          | of the space                                                |
     | `best_known` | 604         | number that is worth 0; to be given with another dimension  |
-    | `limits`     | 60 s        | wall-clock and CPU time, else as ever                       |
-    | `start`      | `"named"`   | program shown first                                         |
     """
 
     function = "vectors"

@@ -49,18 +49,6 @@ class MinimumOverlap(Construction, id="ATLAS-Construct-MinimumOverlap-v0"):
     Best known: 0.380927 (Haugland 2016), 0.380924 (AlphaEvolve, 14 May 2025), 0.380876 (TTT-Discover, January 2026),
     0.380871 (EinsteinArena, April 2026), 0.38086945 (AutoEvolver, 25 March 2026), 0.380868 (SimpleTES, arXiv
     2604.19341, April 2026), 0.380859 (hyra-results, 2026, known from what others say of it).
-
-    ## Starting State
-    Nothing is drawn: one problem for all seeds, and no held-out ones.
-
-    ## Arguments
-
-    | Keyword      | Default     | Meaning                                      |
-    |--------------|-------------|----------------------------------------------|
-    | `preset`     | `"default"` | `default`                                    |
-    | `best_known` | 0.380859    | value that is worth 0                        |
-    | `limits`     | 60 s        | wall-clock and CPU time, else as ever        |
-    | `start`      | `"named"`   | program shown first                          |
     """
 
     function = "heights"

@@ -52,18 +52,6 @@ class SumsDifferences(Construction, id="ATLAS-Construct-SumsDifferences-v0"):
     are not judged here: 1.14465 (Gyarmati, Hennecart and Ruzsa 2007), 1.1584 with 54,265 numbers (AlphaEvolve),
     1.173050 with 10^43546 (Gerbicz, arXiv 2505.16105, 22 May 2025), 1.173077 in the limit (Zheng, arXiv 2506.01896,
     2 June 2025).
-
-    ## Starting State
-    Nothing is drawn: one problem for all seeds, and no held-out ones.
-
-    ## Arguments
-
-    | Keyword      | Default     | Meaning                                      |
-    |--------------|-------------|----------------------------------------------|
-    | `preset`     | `"default"` | `default`                                    |
-    | `best_known` | 1.147988897 | value that is worth 0                        |
-    | `limits`     | 60 s        | wall-clock and CPU time, else as ever        |
-    | `start`      | `"named"`   | program shown first                          |
     """
 
     function = "integers"

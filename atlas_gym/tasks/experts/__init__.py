@@ -1,1 +1,1 @@
-"""Longer programs of the tasks that are one file: one file each, every file a candidate as it stands."""
+"""Longer programs of the tasks that are one file: one file each, or two of which one is imported."""

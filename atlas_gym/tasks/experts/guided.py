@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from .two_opt import improved, nearest_neighbour
+
 after = {}
 
 
@@ -10,14 +12,6 @@ def next_city(current, start, unvisited, distances):
         tour = guided(distances, nearest_neighbour(distances, start))
         after.update(zip(tour.tolist(), np.roll(tour, -1).tolist()))
     return (unvisited == after[current]).astype(float)
-
-
-def nearest_neighbour(distances, start):
-    away, tour = distances.copy(), [start]
-    for _ in range(len(away) - 1):
-        away[:, tour[-1]] = np.inf
-        tour.append(int(away[tour[-1]].argmin()))
-    return np.array(tour)
 
 
 def guided(distances, tour):
@@ -39,15 +33,3 @@ def guided(distances, tour):
 
 def length(distances, tour):
     return distances[tour, np.roll(tour, -1)].sum()
-
-
-def improved(costs, tour):
-    while True:
-        ahead = np.roll(tour, -1)
-        step = costs[tour, ahead]
-        gain = step[:, None] + step - costs[np.ix_(tour, tour)] - costs[np.ix_(ahead, ahead)]
-        gain = np.triu(gain, 1)
-        i, j = np.unravel_index(gain.argmax(), gain.shape)
-        if gain[i, j] < 1e-9:
-            return tour
-        tour[i + 1 : j + 1] = tour[i + 1 : j + 1][::-1]

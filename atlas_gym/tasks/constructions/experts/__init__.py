@@ -1,1 +1,1 @@
-"""Programs that construct their answer within a minute, one file each, every file a candidate as it stands."""
+"""Programs that construct their answer within a minute, one file each, or two of which one is imported."""

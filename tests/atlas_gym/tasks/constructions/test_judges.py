@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from atlas_gym.evaluation.channel import CandidateError
 from atlas_gym.tasks.answer import Answer
-from atlas_gym.tasks.constructions.exact import cosine_and_sine
-from atlas_gym.tasks.registry import BUILT_IN, find_task, make_task
+from atlas_gym.tasks.registry import BUILT_IN, make_task
 from tests.atlas_gym.tasks.in_process import judge_in_process
 
 PROBLEMS = [env_id for env_id in BUILT_IN if env_id.startswith("ATLAS-Construct-")]
@@ -137,15 +136,6 @@ def test_a_power_of_two_changes_no_value(name, exponent):
     constants, answer = GOOD[name]
     scaled = np.ldexp(np.array(answer, dtype=float), exponent)
     assert value(name, scaled, **constants) == value(name, answer, **constants)
-
-
-@pytest.mark.parametrize(
-    "name", [*SCALE_FREE[:3], "HeilbronnTriangle", "SumsDifferences", "Hexagons", "CirclesRectangle"]
-)
-def test_the_order_does_not_matter(name):
-    constants, answer = GOOD[name]
-    turned = (answer[0][::-1], answer[1]) if isinstance(answer, tuple) else answer[::-1]
-    assert value(name, turned, **constants) == value(name, answer, **constants)
 
 
 @pytest.mark.parametrize("name", GOOD)
@@ -278,16 +268,6 @@ def test_angles_with_roots(rows):
             value("Kissing", answer, dimension=2)
 
 
-@given(st.floats(-1000, 1000))
-def test_cosines_and_sines(angle):
-    mpmath = pytest.importorskip("mpmath")
-    with mpmath.workdps(60):
-        for found, true in zip(
-            cosine_and_sine(Fraction(angle)), (mpmath.cos(angle), mpmath.sin(angle)), strict=True
-        ):
-            assert abs(mpmath.mpf(found.numerator) / found.denominator - true) < 1e-40
-
-
 @given(st.floats(-3, 3), st.floats(-3, 3), st.floats(-7, 7), st.floats(-7, 7))
 def test_hexagons_with_fifty_digits(x, y, angle, around):
     """Two hexagons, one at the origin, by the distance of their Minkowski sum's edges."""
@@ -340,29 +320,11 @@ def test_heights_that_would_keep_the_judge_busy_are_refused():
         value("Autocorrelation1", spread)
 
 
-def test_known_values():
-    assert value("MinimumOverlap", [1, 1]) == Fraction(1, 2)
-    assert value("Autocorrelation1", [1]) == 2
-    assert value("DistanceRatio", [(0, 0), (1, 0), (0, 1), (1, 1)], n=4) == 2
-    assert value("Hadamard", [(1, 1, 1, 1), (1, -1, 1, -1), (1, 1, -1, -1), (1, -1, -1, 1)], n=4) == 16
-
-
 @pytest.mark.parametrize("env_id", PROBLEMS)
 def test_starts_are_feasible_and_above_what_is_useless(env_id):
     task = make_task(env_id)
     for text in task.starts.values():
         assert task.floor < judge_in_process(text, task).score < 0
-
-
-def test_the_quick_experts():
-    scores = {}
-    for env_id, name in [
-        ("ATLAS-Construct-Kissing-v0", "kissing_582"),
-        ("ATLAS-Construct-Kissing-v0", "kissing_604"),
-    ]:
-        task = make_task(env_id)
-        scores[name] = judge_in_process(task.programs[name].program, task).metrics["value"]
-    assert scores == {"kissing_582": 582, "kissing_604": 604}
 
 
 @pytest.mark.parametrize("env_id", PROBLEMS)
@@ -385,7 +347,3 @@ def test_info_says_what_is_a_record():
         told.append(env.step(square)[4]["record"])
         env.close()
     assert told == [False, True, False, False]
-
-
-def test_published_values_have_a_source():
-    assert all(find_task(env_id).source for env_id in PROBLEMS)
