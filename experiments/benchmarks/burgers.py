@@ -101,8 +101,7 @@ def deepxde_model(dde: Any, p: BurgersTask) -> Any:
 
 def build_network(params: BurgersParams, theta: np.ndarray) -> torch.nn.Sequential:
     """The network as torch modules, float64, with the parameters theta."""
-    sizes = layer_sizes(params)
-    linears = [torch.nn.Linear(inputs, outputs, dtype=torch.float64) for outputs, inputs in sizes]
+    linears = [torch.nn.Linear(i, o, dtype=torch.float64) for o, i in layer_sizes(params)]
     set_parameters(linears, params, theta)
     modules = [module for linear in linears for module in (linear, torch.nn.Tanh())]
     return torch.nn.Sequential(*modules[:-1])

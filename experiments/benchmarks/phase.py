@@ -7,8 +7,7 @@ Every contender trains in a process of its own on the same pairs in the same bat
 seconds (reference included, loading excluded), peak memory and its losses: ours, as it lays out sequences on the device
 (`trainers.dpo.packed`); ours on padded rows; TRL's `DPOTrainer` on padded rows; the same with activation checkpointing,
 TRL's default. That all train the same is shown by the largest difference of their losses (in float32: in bfloat16 other
-shapes round differently). Then what Eq. 3 of the checkpoints takes, and how far log-probabilities, gradients and K̂L on
-the device are from those of trees in float32 on the CPU. Completions are lines of the prompts' own programs
+shapes round differently). Then what Eq. 3 of the checkpoints takes. Completions are lines of the prompts' own programs
 and broken ones: no model is asked.
 """
 
@@ -19,10 +18,7 @@ import resource
 import tempfile
 import time
 import warnings
-from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,12 +28,10 @@ from trl import DPOConfig, DPOTrainer
 
 from atlas_gym import make_task
 from atlas_gym.agents.models.loading import resolve_model
-from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.agents.models.policy import Policy
 from atlas_gym.trainers.data.pairs import PreferencePair
-from atlas_gym.trainers.dpo.kl import Divergence
-from atlas_gym.trainers.dpo.packed import Layout, log_likelihoods
 from atlas_gym.trainers.dpo.settings import PhaseSettings
-from atlas_gym.trainers.dpo.train import TrainJob, losses, train, training_data
+from atlas_gym.trainers.dpo.train import TrainJob, train, training_data
 
 CONTENDERS = ("ours", "ours, padded", "TRL", "TRL, checkpointed")
 GATE_ITEMS = 4  # completions along which Eq. 3 is taken
@@ -70,41 +64,6 @@ def main(arguments: list[str] | None = None) -> None:
         figures = f"{ours['seconds']:9.1f}{ours['cpu']:9.1f}{ours['memory']:7.2f}"
         print(f"{name:24}{figures}   {share:.3f}, {memory:.3f}            {apart:.1e}")
     print(f"Eq. 3 of the checkpoints: {found[CONTENDERS[0]]['kl']:.1f} s")
-    check(resolve_model(options.model), options.device)
-
-
-def check(folder: Path, device: str, chars: int = 400) -> None:
-    """Print ‖a − b‖ / ‖b‖ of log-probabilities, a step's gradient and K̂L, b from trees in float32 on the CPU, a from
-    padded rows on the device; of 8 pairs whose prompts are cut to their last characters."""
-    pairs = [replace(pair, prompt=pair.prompt[-chars:]) for pair in make_pairs(2, 4)]
-    items = [(pair.prompt, pair.chosen) for pair in pairs]
-    job = TrainJob(tuple(pairs), PhaseSettings(), 0, (), phase=1, seed=0)
-
-    def values(where: str, dtype: torch.dtype, how: Layout) -> list[torch.Tensor]:
-        policy, rng = Policy.load(folder, dtype=dtype, device=where), torch.Generator().manual_seed(0)
-        for tensor in policy.tensors(POLICY).values():
-            tensor.data.add_(0.01 * torch.randn(tensor.shape, generator=rng).to(tensor))
-        examples, _ = training_data(policy.tokenizer, job)
-        with policy.using(POLICY) as model:
-            logs = log_likelihoods(
-                model, [side for own in examples for side in (own.chosen, own.rejected)], how
-            )
-        with policy.learning() as learner:
-            losses(policy.model, examples, job.settings, how, 10**9, (len(pairs), 1, 1))[0].backward()
-            learner.collect()
-            gradient = torch.cat([tensor.flatten() for tensor in learner.gradients])
-        kl = Divergence(policy, REFERENCE, items, how).of([POLICY])[POLICY].per_item
-        return [torch.tensor(logs), gradient.cpu(), torch.tensor(kl)]
-
-    exact = values("cpu", torch.float32, "trees")
-    for dtype in (torch.float32, torch.bfloat16):
-        apart = [
-            float((a - b).norm() / b.norm())
-            for a, b in zip(values(device, dtype, "rows"), exact, strict=True)
-        ]
-        print(
-            f"{device}, {dtype}: log-probabilities {apart[0]:.1e}, gradient {apart[1]:.1e}, K̂L {apart[2]:.1e} apart"
-        )
 
 
 def contend(name: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -129,17 +88,9 @@ def contend(name: str, options: argparse.Namespace) -> dict[str, Any]:
     return {"seconds": seconds - kl, "cpu": cpu, "memory": memory / 1e9, "kl": kl, "losses": steps}
 
 
-def stock(
-    policy: Policy, job: TrainJob, callbacks: Sequence[Any] = (), **changes: Any
-) -> list[dict[str, Any]]:
-    """Do a job's training with TRL's trainer, against the policy as it is now; its log of every step.
-
-    Args:
-        policy: its adapter `POLICY` is trained.
-        job: its pairs and settings; K̂L is not measured.
-        callbacks: of the trainer; what they log of a gate is in the log as well.
-        **changes: to TRL's configuration.
-    """
+def stock(policy: Policy, job: TrainJob, **changes: Any) -> list[dict[str, float]]:
+    """Do a job's training with TRL's trainer, against the policy as it is now; its log of every step. `changes`: to
+    TRL's configuration."""
     settings = job.settings
     data, order = training_data(policy.tokenizer, job)
     columns = {
@@ -161,10 +112,10 @@ def stock(
         }  # fmt: skip
         trainer = StockDPOTrainer(
             policy.model, args=DPOConfig(**options | changes), train_dataset=Dataset.from_dict(columns),
-            processing_class=policy.tokenizer, callbacks=list(callbacks),
+            processing_class=policy.tokenizer,
         )  # fmt: skip
         trainer.train()
-    return [entry for entry in trainer.state.log_history if "loss" in entry or "gate/kl" in entry]
+    return [entry for entry in trainer.state.log_history if "loss" in entry]
 
 
 class StockDPOTrainer(DPOTrainer):
