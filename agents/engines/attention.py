@@ -45,13 +45,9 @@ def attend_to_both(
 ) -> torch.Tensor:
     """Attention for F families of R rows with T tokens each; returns (F, heads, T · R, D).
 
-    Args:
-        query: (F, heads, T · R, D), the first token of all rows first.
-        prompt: keys and values (F, key heads, C, D) of the families' prompts.
-        prompt_bias: (F, T · R, C) or, broadcast, what is added to the scores of those.
-        own: keys and values (F, R, key heads, M, D) of the rows.
-        own_bias: (F, R, T, M), or broadcast.
-        scaling: of the products of queries and keys.
+    Queries are (F, heads, T · R, D), the first token of all rows first; keys and values of the families' prompts (F,
+    key heads, C, D), of the rows (F, R, key heads, M, D). To the scores are added `prompt_bias` (F, T · R, C) and
+    `own_bias` (F, R, T, M), or what broadcasts.
     """
     (keys, values), (own_keys, own_values) = prompt, own
     families, rows, kinds, columns = *own_keys.shape[:3], keys.shape[2]

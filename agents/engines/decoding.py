@@ -4,11 +4,8 @@
 each common beginning stands once. Their logits decide the first tokens.
 
 *Writing.* A step is a function of fixed shapes: it feeds the last token of each row, draws the next on the device and
-writes it into `Slots`, tensors that stay where they are. On a GPU it is captured once per shape as a CUDA graph and
-replayed, and the device is waited for only where somebody looks at what was drawn; until then, samples that have ended
-go on unread. On a CPU the same function runs as it is, over no more columns than are in use.
-
-The batch shrinks as samples end: to their number on a CPU, to powers of two on a GPU, so that few graphs serve all.
+writes it into `Slots`. On a GPU it is captured once per shape as a CUDA graph and replayed, and samples that have ended
+go on unread until somebody looks. On a CPU the same function runs as it is, over no more columns than are in use.
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,22 +43,20 @@ class PromptTrie:
     """
 
     def __init__(self, samples: Sequence[Sample]) -> None:
+        # a sample of each request
         self.requests = list({sample.request: sample for sample in samples}.values())
-        """A sample of each request."""
         trie = token_trie([sample.prompt + (sample.parent or []) for sample in self.requests])
         paths = list(zip(self.requests, trie.paths, strict=True))
         wanted = {node for sample, path in paths for node in path[len(sample.prompt) - 1 :]}
         order = sorted(range(len(trie.tokens)), key=lambda node: (node in wanted, node))
         place = {node: index for index, node in enumerate(order)}
+        # for each request the places of its prompt's and its parent's tokens
         self.paths = [[place[node] for node in path] for path in trie.paths]
-        """For each request the places of its prompt's and its parent's tokens."""
-        self.wanted = len(wanted)
-        """How many of the last tokens predict something."""
+        self.wanted = len(wanted)  # how many of the last tokens predict something
         self.tokens = torch.tensor([trie.tokens[node] for node in order])
         self.positions = torch.tensor([trie.depths[node] for node in order])
         rows = torch.tensor(order)
-        self.visible = trie.visible()[rows][:, rows]
-        """(N, N) bool, True where a token (row) sees another."""
+        self.visible = trie.visible()[rows][:, rows]  # (N, N) bool, True where a token (row) sees another
 
 
 class Slots:
@@ -71,21 +66,17 @@ class Slots:
         families, rows, columns, limit = self.shape = shape
         # Where columns are read that were never written they have weight 0, but 0 · NaN is no number.
         self._new = torch.Tensor.new_zeros if fixed else torch.Tensor.new_empty
+        # the last token of each row
         self.tokens = torch.zeros(families, rows, dtype=torch.long, device=device)
-        """The last token of each row."""
-        self.positions = torch.zeros_like(self.tokens)
-        """Its place in the text that its row sees."""
-        self.bias = torch.zeros(families, rows, columns, device=device)
-        """What of the prompts each row sees."""
+        self.positions = torch.zeros_like(self.tokens)  # its place in the text that its row sees
+        self.bias = torch.zeros(families, rows, columns, device=device)  # what of the prompts each row sees
         self.uniforms = torch.zeros(families, rows, limit + 1, dtype=torch.float64, device=device)
         self.drawn = torch.zeros(families, rows, limit, dtype=torch.long, device=device)
+        # where the last token stands in `drawn`, and its keys and values among the own ones
         self.column = torch.zeros(1, dtype=torch.long, device=device)
-        """Where the last token stands in `drawn`, and its keys and values among the own ones."""
         self.banned = torch.zeros(vocabulary, dtype=torch.bool, device=device)
-        self.prompt: dict[int, Pair] = {}
-        """By layer, (families, key heads, columns, D)."""
-        self.own: dict[int, Pair] = {}
-        """By layer, (families, rows, key heads, limit, D)."""
+        self.prompt: dict[int, Pair] = {}  # by layer, (families, key heads, columns, D)
+        self.own: dict[int, Pair] = {}  # by layer, (families, rows, key heads, limit, D)
         self.graph: Any = None
 
     def layer(self, layer: int, key: torch.Tensor, value: torch.Tensor) -> tuple[Pair, Pair]:

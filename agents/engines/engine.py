@@ -88,16 +88,13 @@ class Sampling:
 class Request:
     """What an engine is asked: one prompt of which some continuations are wanted."""
 
+    # raw text to continue; a chat template, if any, has been applied already. Empty for styles without a model
     prompt: str
-    """Raw text to continue; a chat template, if any, has been applied already. Empty for styles without a model."""
-    n: int = 1
-    """Number of samples, at least 1."""
+    n: int = 1  # number of samples, at least 1
+    # text the completion must differ from (the parent's own at this place); None if that does not matter
     avoid: str | None = None
-    """Text the completion must differ from (the parent's own at this place); None if that does not matter."""
-    stop: Stop = "line"
-    """Where a completion ends."""
-    seed: int = 0
-    """Seed of this request's own random stream."""
+    stop: Stop = "line"  # where a completion ends
+    seed: int = 0  # seed of this request's own random stream
 
     def __post_init__(self) -> None:
         if self.n < 1:
@@ -118,12 +115,9 @@ def repeats(text: str, request: Request) -> bool:
 class Completion:
     """One sampled continuation."""
 
-    text: str
-    """The sampled text, cut at its end: a finished line or function body keeps its final newline."""
-    tokens: int
-    """Number of tokens drawn from the model (forced ones not counted)."""
-    finished: bool = True
-    """False if the token limit ended it."""
+    text: str  # the sampled text, cut at its end: a finished line or function body keeps its final newline
+    tokens: int  # number of tokens drawn from the model (forced ones not counted)
+    finished: bool = True  # false if the token limit ended it
 
 
 OnCompletion = Callable[[int, int, Completion], None]

@@ -15,7 +15,6 @@ from atlas_gym.agents.engines.attention import shared_prompts
 from atlas_gym.agents.engines.decoding import Batch, Shape, Slots
 from atlas_gym.agents.engines.engine import Engine, OnCompletion, Request, Sampling
 from atlas_gym.agents.engines.sampling import Sample, Sampler
-from atlas_gym.agents.models.fused import fused
 from atlas_gym.agents.models.layers import packed_weights
 from atlas_gym.agents.models.memory import token_bytes
 from atlas_gym.agents.models.policy import Policy
@@ -27,17 +26,12 @@ _PROMPT = 1024
 
 
 class TransformersEngine(Engine):
-    """An engine on a model that is in memory and in inference mode.
+    """An engine on a model that is in memory and in inference mode: `policy.base` if there is a policy, whose adapters
+    are then merged while they are served.
 
-    Args:
-        model: the weights, `policy.base` if there is a policy.
-        tokenizer: theirs.
-        sampling: how tokens are drawn.
-        policy: whose adapters are merged into the weights while they are served; None for weights that are never tuned.
-        max_samples: how many samples are decoded at the same time, at most; by default 64 on a CPU, on a GPU as many as
-            fit into a quarter of its free memory, up to 512.
-        graphs: whether a step has one of few shapes and is captured as a CUDA graph; by default on a GPU. Without one
-            there, the same step runs plainly.
+    `max_samples` are decoded at a time; by default 64 on a CPU, on a GPU as many as fit into a quarter of its free
+    memory, up to 512. `graphs`: whether a step has one of few shapes and is captured as a CUDA graph, as by default on
+    a GPU.
     """
 
     def __init__(
@@ -75,8 +69,7 @@ class TransformersEngine(Engine):
             yield self
             return
         self._sampler.sampling = self.sampling.of_policy(tuned=not self._policy.is_base(adapter))
-        quick = packed_weights if self.model.device.type == "cpu" else fused
-        with self._policy.merged(adapter) as model, quick(model):
+        with self._policy.merged(adapter) as model, packed_weights(model):
             try:
                 yield self
             finally:

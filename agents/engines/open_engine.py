@@ -20,17 +20,10 @@ def open_engine(
     folder: Path,
     policy: Policy | None = None,
 ) -> Engine:
-    """Start an engine.
+    """Start an engine on the model of that name, of a policy if its adapters are to be served.
 
-    Args:
-        settings: which engine, and its options.
-        sampling: how tokens are drawn.
-        model: name of the weights, for an engine in this process.
-        folder: the run's, where weights are put for vLLM's workers, and requests to models behind an API entered.
-        policy: whose adapters are served; None for weights that are never tuned.
-
-    Raises:
-        EngineError: vLLM or an endpoint cannot be used; the message says what to check.
+    In the run's `folder` weights are put for vLLM's workers, and requests to models behind an API entered. Raises
+    `EngineError` if vLLM or an endpoint cannot be used; the message says what to check.
     """
     match settings.name:
         case "chat":

@@ -1,20 +1,15 @@
 """Samples in the making, whichever engine continues them, and how their tokens are drawn.
 
-*Non-copy decoding.* Let r_0 ... r_{J-1} be the tokens of the parent's text and p_j the probability of r_j
-after r_0 ... r_{j-1}; p_J is the probability that the line ends after all of them. A line that is not a copy
-follows the parent for j tokens and then deviates, which happens with probability q_j = p_0 ... p_{j-1} (1 -
-p_j). So drawing j from q (normalised), forcing r_0 ... r_{j-1}, drawing the next token without r_j, and
-sampling freely from there is exact sampling from the model given "not a copy", without a single rejected
-sample. Mixing q with the uniform distribution over positions reaches places where the model alone would
-hardly ever deviate; positions within an identifier are left out of it, where a deviation would only make a
-name that does not exist.
+*Non-copy decoding.* Let r_0 ... r_{J-1} be the tokens of the parent's text and p_j the probability of r_j after r_0 ...
+r_{j-1}; p_J is the probability that the line ends after all of them. A line that is not a copy follows the parent for j
+tokens and then deviates, which happens with probability q_j = p_0 ... p_{j-1} (1 - p_j). So drawing j from q
+(normalised), forcing r_0 ... r_{j-1}, drawing the next token without r_j, and sampling freely from there is exact
+sampling from the model given "not a copy", without a single rejected sample. Mixing q with the uniform distribution
+over positions reaches places where the model alone would hardly ever deviate; positions within an identifier are left
+out of it, where a deviation would only make a name that does not exist.
 
-An engine first shows the model's distribution along the parent's text; from that `first_tokens` decides for each sample
-what it keeps of its parent and its first own token. From there the engine continues: transformers in a batch of its own
-(`agents.engines.decoding`), vLLM, which knows nothing of parents, from a forced prefix of prompt, kept tokens and first
-token.
-
-All draws invert a distribution function at given uniform numbers, so equal numbers give equal tokens whatever
+An engine shows the model's distribution along the parent's text to `first_tokens`, and continues from what that
+decides. All draws invert a distribution function at given uniform numbers, so equal numbers give equal tokens whatever
 else is in the batch.
 """
 
@@ -32,26 +27,18 @@ from atlas_gym.agents.models.tokens import Vocabulary, encode_continuation
 class Sample:
     """One sample in the making."""
 
-    request: int
-    """Index of the request it belongs to."""
-    index: int
-    """Its index within the request."""
-    prompt: list[int]
-    """The prompt's tokens, shared by the request's samples."""
-    parent: list[int] | None
-    """Tokens of the text that must not be repeated, None if there is none to follow."""
-    stop: Stop
-    """Where the completion ends."""
-    limit: int
-    """Most tokens to draw."""
+    request: int  # index of the request it belongs to
+    index: int  # its index within the request
+    prompt: list[int]  # the prompt's tokens, shared by the request's samples
+    parent: list[int] | None  # tokens of the text that must not be repeated, None if there is none to follow
+    stop: Stop  # where the completion ends
+    limit: int  # most tokens to draw
+    # (limit + 1,) uniform numbers: one for the deviation's position, then one for each token drawn
     uniforms: torch.Tensor
-    """(limit + 1,) uniform numbers: one for the deviation's position, then one for each token drawn."""
+    # of each of the parent's tokens, whether it goes on with an identifier
     within: list[bool] = field(default_factory=list)
-    """Of each of the parent's tokens, whether it goes on with an identifier."""
-    followed: int = 0
-    """How many of the parent's tokens it keeps before it deviates."""
-    drawn: list[int] = field(default_factory=list)
-    """Tokens drawn so far."""
+    followed: int = 0  # how many of the parent's tokens it keeps before it deviates
+    drawn: list[int] = field(default_factory=list)  # tokens drawn so far
 
     @property
     def begun(self) -> list[int]:
@@ -157,20 +144,14 @@ def first_tokens(
     line_end: torch.Tensor,
     sampling: Sampling,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """How many of its parent's tokens each sample keeps, and the first token that it draws itself: (M,) each.
+    """How many of its parent's tokens each sample keeps, and the first token that it draws itself: (M,) each. This is
+    all of non-copy decoding that differs from plain sampling. Nothing here waits for the device.
 
-    This is all of non-copy decoding that differs from plain sampling, so every engine that can show the model's
-    distribution along the parent's text calls it. Nothing here waits for the device.
-
-    Args:
-        logits: (N, W, vocabulary), of each request its last J + 1: behind the prompt and behind each of its parent's J
-            tokens, banned tokens at -inf; any constant may be missing from a row, so log-probabilities do as well.
-        prompts: a sample of each of the N requests.
-        samples: (M,), the request of each sample.
-        uniforms: (M, 2), the sample's first two numbers.
-        line_end: marks the tokens (vocabulary,) that end a line. A line may go on behind its parent's; behind a
-            function's last line all is idle, so J > 0 there.
-        sampling: temperature, truncation and the uniform share.
+    `logits`: (N, W, vocabulary), of each request its last J + 1: behind the prompt and behind each of its parent's J
+    tokens, banned tokens at -inf; log-probabilities do as well. `prompts`: a sample of each of the N requests.
+    `samples`: (M,), the request of each sample. `uniforms`: (M, 2), the sample's first two numbers. `line_end` marks
+    the tokens that end a line; a line may go on behind its parent's, and behind a function's last line all is idle, so
+    J > 0 there.
     """
     wide = logits.shape[1]
     parents = [sample.parent or [] for sample in prompts]

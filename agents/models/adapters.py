@@ -34,14 +34,8 @@ def digest(tensors: Mapping[str, torch.Tensor]) -> str:
 
 
 def write_adapter(folder: Path, tensors: Mapping[str, torch.Tensor], config: LoraConfig) -> str:
-    """Write an adapter folder, replacing an older one; returns the digest of the tensors.
-
-    The folder appears complete by one rename: a process killed at any moment leaves the old folder, the new
-    one, or none (and then a `*.old` that held the old one).
-
-    Raises:
-        AdapterError: the folder cannot be written to or the disk is full; what was there is kept.
-    """
+    """Write an adapter folder by one rename, replacing an older one; returns the digest of the tensors. A process
+    killed at any moment leaves the old folder, the new one, or a `*.old`. Raises `AdapterError` if there is no room."""
     content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     checksum = digest(content)
     try:

@@ -1,22 +1,18 @@
 """Layers of a model that compute the same with less time and memory, mostly for a CPU.
 
-*LoRA.* PEFT casts a layer's input to the adapter's float32, multiplies there, scales the result, adds it to the base's
-in mixed precision and rounds to the base's dtype. In bfloat16 on a CPU that takes as long as the base's own product,
-most of it for the mixed addition, and float32 copies of the inputs are kept for the gradient. On a GPU each of these
-steps is a kernel of its own. Here a layer holds the adapter in use, `Held`, rounded once to the dtype that the base
-answers in, and one `addmm` adds the scaled update before the sum is rounded. In float32 that is PEFT's own result; in
-bfloat16 both round the sum once. The adapters themselves, their gradients and the optimiser stay float32. Which
-adapter is in use is changed layer by layer (`hold`), without a walk over the model.
+*LoRA.* PEFT adds the scaled update to the base's answer in mixed precision, which in bfloat16 on a CPU takes as long as
+the base's own product, and keeps float32 copies of the inputs for the gradient. Here a layer holds the adapter in use,
+`Held`, rounded once to the dtype that the base answers in, and one `addmm` adds the scaled update before the sum is
+rounded. In float32 that is PEFT's own result. The adapters themselves, their gradients and the optimiser stay float32.
 
 *Norms.* An RMS norm works in float32, and autograd keeps several float32 matrices as wide as the hidden state for each.
-Here one number per token is kept beside the input, and the gradient is written out: half the time, and a tenth less
-memory in a phase. On a GPU it is PyTorch's fused kernel.
+Here one number per token is kept beside the input: half the time, and a tenth less memory in a phase. On a GPU it is
+PyTorch's fused kernel.
 
-*Packed weights.* For a few tokens at a time, a product on a CPU spends a good part of its time, in bfloat16 a third, on
-putting the weights in order, in every layer and at every token. While a model writes, its linear layers answer from a
-copy of their weights in oneDNN's own order: the call that `torch.compile` makes of a linear layer whose weights do not
-change any more, without its minutes of compilation. In float32 a product of one to three tokens stays as it is: there
-PyTorch's own reads the weights in place.
+*Packed weights.* For a few tokens at a time, a product on a CPU spends up to a third of its time on putting the weights
+in order. While a model writes, its linear layers answer from a copy of their weights in oneDNN's own order: the call
+that `torch.compile` makes, without its minutes of compilation. In float32 a product of one to three tokens stays as it
+is: there PyTorch's own reads the weights in place.
 """
 
 import re
@@ -58,12 +54,9 @@ def fitting_dtype(device: str | torch.device, cpu_info: Path = _CPU_INFO) -> tor
 class Held(NamedTuple):
     """The adapter that a layer computes with."""
 
-    down: torch.Tensor
-    """A, (rank, inputs)."""
-    up: torch.Tensor
-    """B, (outputs, rank)."""
-    scaling: float
-    """Of the update B·A·x."""
+    down: torch.Tensor  # A, (rank, inputs)
+    up: torch.Tensor  # B, (outputs, rank)
+    scaling: float  # of the update B·A·x
 
 
 class LeanLinear(Linear):

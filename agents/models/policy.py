@@ -1,20 +1,15 @@
 """The policy: one base model in memory, and everything that is learned in small named LoRA adapters.
 
-The policy, the reference it is measured against and the candidates of a phase are adapters of the same
-frozen base, so a promotion is a copy of a few megabytes and no second set of base weights exists. PEFT knows of
-the policy's only; the others are matrices beside it, which the layers compute with when they are told to. A fresh
-adapter (B = 0) *is* the base model, bit for bit; the reference of the first phase is such a one.
+The policy, the reference it is measured against and the candidates of a phase are adapters of the same frozen base, so
+a promotion is a copy of a few megabytes. PEFT knows of the policy's only; the others are matrices beside it, which the
+layers compute with when they are told to. A fresh adapter (B = 0) *is* the base model, bit for bit.
 
-Three ways to use it:
-
-- `with policy.using(name) as model`: forward passes with the adapter of that name, unmerged
-  (log-probabilities, KL).
-- `with policy.merged(name) as model`: a plain Hugging Face model with the adapter folded in, for
-  generation. Afterwards the base weights are restored to the last bit: undoing the merge by
-  subtraction would not do, as in bfloat16 (W + Δ) − Δ ≠ W, so originals are kept in main memory meanwhile. An
-  unmerged adapter costs generation a factor of two and more.
-- `with policy.learning() as learner`: training of `POLICY`. Forward and backward passes see it rounded to the dtype
-  that the base computes in, the optimiser sees float32.
+- `with policy.using(name) as model`: forward passes with the adapter of that name, unmerged.
+- `with policy.merged(name) as model`: a plain Hugging Face model with the adapter folded in, for generation, which
+  takes half the time. Afterwards the base weights are restored to the last bit, from copies in main memory: in bfloat16
+  (W + Δ) − Δ ≠ W.
+- `with policy.learning() as learner`: training of `POLICY`. Passes see it rounded to the dtype that the base computes
+  in, the optimiser sees float32.
 """
 
 from __future__ import annotations

@@ -26,12 +26,9 @@ import torch
 class TokenTrie:
     """A trie of N nodes, ancestors before descendants, the longest sequence in front."""
 
-    tokens: list[int]
-    """(N,) token of each node."""
-    depths: list[int]
-    """(N,) its position in the sequences through it."""
-    paths: list[list[int]]
-    """For each sequence, in the order given, the nodes from the root to its end."""
+    tokens: list[int]  # (N,) token of each node
+    depths: list[int]  # (N,) its position in the sequences through it
+    paths: list[list[int]]  # for each sequence, in the order given, the nodes from the root to its end
 
     def visible(self) -> torch.Tensor:
         """(N, N) bool, True where a node (row) sees another: itself and its ancestors."""
@@ -69,13 +66,9 @@ def token_trie(sequences: Sequence[Sequence[int]]) -> TokenTrie:
 def families(
     sequences: Sequence[Sequence[int]], *, share: float = 0.5, limit: int | None = None
 ) -> list[list[int]]:
-    """Indices of the sequences that are worth one trie, in sorted order of their tokens.
-
-    Args:
-        sequences: non-empty token sequences.
-        share: how much of a sequence at least must be common with the one before it in the same trie, in [0, 1].
-        limit: nodes of one trie at most (a single longer sequence is a trie of its own); None: no limit.
-    """
+    """Indices of the sequences, none of them empty, that are worth one trie, in sorted order of their tokens: at least
+    a `share` of each is common with the one before it, and a trie has at most `limit` nodes, unless one sequence has
+    more."""
     groups: list[list[int]] = []
     nodes = 0
     for index in sorted(range(len(sequences)), key=lambda index: list(sequences[index])):

@@ -1,18 +1,14 @@
 """Attention over packed trees that leaves out what their mask hides.
 
 A tree is one sequence in which each token sees only its own beginning (`agents.models.token_trie`), so most of the
-square of its scores is masked. Here consecutive tokens are taken together, and of the tokens that none of them sees
-the longest run is left out: for a block of branches, whatever lies between the depth at which they leave the trunk
-and themselves. What remains is computed as a rectangle under its part of the mask. Any mask gives the result of the
-dense computation; that of a trie with its trunk in front gives it for about a quarter of the work.
+square of its scores is masked. Here consecutive tokens are taken together, and of the tokens that none of them sees the
+longest run is left out. What remains is computed as a rectangle under its part of the mask. Any mask gives the result
+of the dense computation; that of a trie with its trunk in front gives it for about a quarter of the work.
 
-Query heads that share a key are stacked, so keys and values are never copied per head. Scores and their softmax are
-float32, as in PyTorch's own kernels. The backward pass computes the scores again, so that nothing is kept for it but
-queries, keys, values and the result.
+Scores and their softmax are float32, as in PyTorch's own kernels. The backward pass computes the scores again, so that
+nothing is kept for it but queries, keys, values and the result.
 
-Without blocks a mask is PyTorch's affair.
-
-Transformers knows this as the attention `NAME`. Without a mask, in training on other devices than the CPU and for what
+Transformers knows this as the attention `NAME`. Without blocks, in training on other devices than the CPU and for what
 it does not compute (dropout, biases), it is transformers' "sdpa".
 """
 
@@ -43,12 +39,10 @@ _ROWS = 128
 class Block:
     """Consecutive tokens, and those that they see."""
 
-    rows: slice
-    """The tokens."""
-    seen: tuple[slice, slice]
-    """Two runs of tokens that hold all that they see."""
+    rows: slice  # the tokens
+    seen: tuple[slice, slice]  # two runs of tokens that hold all that they see
+    # (rows, seen) float32, what is added to their scores: 0, or −∞ where a token does not see another
     bias: torch.Tensor
-    """(rows, seen) float32, what is added to their scores: 0, or −∞ where a token does not see another."""
 
 
 def use_tree_attention(model: PreTrainedModel) -> None:

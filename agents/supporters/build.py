@@ -14,12 +14,9 @@ from atlas_gym.agents.supporters.strategist import FineTuningStrategist
 class Supporters:
     """The supporters of a run; None for a role that is off."""
 
-    exploration: ExplorationSupporter | None = None
-    """Advises on programs."""
-    strategist: FineTuningStrategist | None = None
-    """Adjusts a phase's settings."""
-    inspector: PolicyInspector | None = None
-    """May object to a promotion."""
+    exploration: ExplorationSupporter | None = None  # advises on programs
+    strategist: FineTuningStrategist | None = None  # adjusts a phase's settings
+    inspector: PolicyInspector | None = None  # may object to a promotion
 
     def resume(self, calls: Iterable[SupporterCall]) -> None:
         """Account for the calls that an earlier process of this run made."""

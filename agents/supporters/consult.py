@@ -15,10 +15,10 @@ import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
-from atlas_gym.agents.engines.client import ChatClient, EndpointError, prompt_estimate
+from atlas_gym.agents.engines.client import ChatClient, EndpointError, token_estimate
 from atlas_gym.agents.supporters.messages import Reply, ReplyError, json_schema, parse_reply, role_messages
 from atlas_gym.agents.supporters.settings import CallLimits, RoleSettings, SupporterSettings
 from atlas_gym.seeding import torch_seed
@@ -46,8 +46,7 @@ _REST_AFTER, _REST_CALLS = 3, 4
 class SupporterRequest:
     """Base of the roles' requests."""
 
-    key: Key
-    """Name of the consultation."""
+    key: Key  # name of the consultation
 
 
 class _Advice(Protocol):
@@ -65,32 +64,22 @@ Answer = TypeVar("Answer", bound=Reply)
 class SupporterCall:
     """The record of one consultation."""
 
-    role: Role
-    """Which supporter was asked."""
-    form: Literal["rules", "llm"]
-    """``rules`` or ``llm``."""
-    model: str
-    """Model name the endpoint was asked for; empty for rules."""
-    key: Key
-    """The consultation's name within the run."""
+    role: Role  # which supporter was asked
+    form: Literal["rules", "llm"]  # ``rules`` or ``llm``
+    model: str  # model name the endpoint was asked for; empty for rules
+    key: Key  # the consultation's name within the run
+    # ``ok`` if the advice comes from the supporter, ``skipped`` if it is the neutral one
     status: Literal["ok", "skipped"]
-    """``ok`` if the advice comes from the supporter, ``skipped`` if it is the neutral one."""
-    reason: str = ""
-    """Why it was skipped, or how earlier attempts failed; never holds text of the server's."""
+    reason: str = ""  # why it was skipped, or how earlier attempts failed; never holds text of the server's
+    # the accepted reply, whole; of a refused one the beginning. Cleaned of control characters
     reply: str = ""
-    """The accepted reply, whole; of a refused one the beginning. Cleaned of control characters."""
-    reply_chars: int = 0
-    """Length of the last reply before it was cut for the record, characters."""
-    attempts: int = 0
-    """Requests made."""
-    prompt_tokens: int = 0
-    """Tokens read by the model over all attempts, as the server says or estimated."""
+    reply_chars: int = 0  # length of the last reply before it was cut for the record, characters
+    attempts: int = 0  # requests made
+    prompt_tokens: int = 0  # tokens read by the model over all attempts, as the server says or estimated
+    # tokens written by the model over all attempts, as the server says or estimated
     completion_tokens: int = 0
-    """Tokens written by the model over all attempts, as the server says or estimated."""
-    seconds: float = 0.0
-    """Wall-clock time of the consultation."""
-    outcome: str = ""
-    """The advice after validation and bounding, in one line."""
+    seconds: float = 0.0  # wall-clock time of the consultation
+    outcome: str = ""  # the advice after validation and bounding, in one line
 
     @property
     def tokens(self) -> int:
@@ -108,10 +97,8 @@ class SupporterCall:
 class Consultation(Generic[Advice]):
     """Advice and the record of how it came about."""
 
-    advice: Advice
-    """Validated and bounded advice; neutral if the call was skipped."""
-    call: SupporterCall
-    """The record to store before the advice is acted on."""
+    advice: Advice  # validated and bounded advice; neutral if the call was skipped
+    call: SupporterCall  # the record to store before the advice is acted on
 
 
 class Budget:
@@ -222,7 +209,7 @@ class Supporter(ABC, Generic[Request, Advice, Answer]):
                 again = (
                     f"An earlier reply could not be used: {problems[-1]}. Reply with the JSON object alone."
                 )
-                asked = replace(user, content=f"{user.content}\n\n{again}")
+                asked = {**user, "content": f"{user['content']}\n\n{again}"}
             left = deadline - time.monotonic()
             if left <= 0:
                 problems.append("no time left for another attempt")
@@ -241,7 +228,7 @@ class Supporter(ABC, Generic[Request, Advice, Answer]):
                 advice = self.interpret(request, text)
             except (EndpointError, ReplyError) as error:
                 if isinstance(error, EndpointError) and error.reached:
-                    read += prompt_estimate((system, asked))
+                    read += token_estimate(system["content"], asked["content"])
                 problems.append(str(error))
         call = SupporterCall(
             self.role, "llm", client.endpoint.model, request.key, "skipped" if advice is None else "ok",

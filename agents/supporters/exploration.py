@@ -59,40 +59,31 @@ _PASSES, _A_PASS = 20, 3
 class ExplorationRequest(SupporterRequest):
     """Request for advice on one program. Any text of the records may have been written by a candidate."""
 
-    task: ProgramTask
-    """Task of the programs, with the traits and hints that its author declares."""
-    parent: Candidate
-    """The agent's program to be criticised and patched, evaluated."""
-    failures: Sequence[Candidate] = ()
-    """Recent failures of the same island or prompt, newest last."""
+    task: ProgramTask  # task of the programs, with the traits and hints that its author declares
+    parent: Candidate  # the agent's program to be criticised and patched, evaluated
+    failures: Sequence[Candidate] = ()  # recent failures of the same island or prompt, newest last
+    # program keys that need not be proposed again; may be many, so only asked for membership
     tried: Set[str] = frozenset()
-    """Program keys that need not be proposed again; may be many, so only asked for membership."""
-    max_patches: int = 3
-    """Patches wanted at most."""
+    max_patches: int = 3  # patches wanted at most
+    # the only place that patches may change, so that each is an answer to the prompt of that site; None: any place
     site: EditSite | None = None
-    """The only place that patches may change, so that each is an answer to the prompt of that site; None: any place."""
 
 
 @dataclass(frozen=True)
 class Patch:
     """A candidate program, a bounded edit of the agent's."""
 
-    program: str
-    """Complete program text."""
-    kind: str
-    """What was changed: the rule's name, or ``edit`` or ``suggestion`` for a language model."""
-    program_key: str = ""
-    """Hash of its normalised syntax tree; empty before it is admitted."""
+    program: str  # complete program text
+    kind: str  # what was changed: the rule's name, or ``edit`` or ``suggestion`` for a language model
+    program_key: str = ""  # hash of its normalised syntax tree; empty before it is admitted
 
 
 @dataclass(frozen=True)
 class ExplorationAdvice:
     """Critique and patches; empty if neutral."""
 
-    critique: str = ""
-    """A few plain sentences for the agent's next prompt."""
-    patches: tuple[Patch, ...] = ()
-    """New candidate programs."""
+    critique: str = ""  # a few plain sentences for the agent's next prompt
+    patches: tuple[Patch, ...] = ()  # new candidate programs
 
     def summary(self) -> str:
         patches = "; ".join(f"{p.kind} {p.program_key[:12]}" for p in self.patches)

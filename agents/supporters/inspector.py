@@ -36,14 +36,10 @@ _MOST_ITEMS = 8
 class MetricChange:
     """A further measurement of the candidate policy and the reference."""
 
-    name: str
-    """For example ``initial_condition_mse`` or ``valid_share``."""
-    reference: float
-    """The reference's value."""
-    candidate: float
-    """The candidate's value."""
-    higher_is_better: bool = False
-    """False for errors and losses, True for shares and scores."""
+    name: str  # for example ``initial_condition_mse`` or ``valid_share``
+    reference: float  # the reference's value
+    candidate: float  # the candidate's value
+    higher_is_better: bool = False  # false for errors and losses, True for shares and scores
 
     @property
     def regression(self) -> float:
@@ -70,38 +66,26 @@ class MetricChange:
 class Inspection(SupporterRequest):
     """Request for the verdict on one proposed promotion."""
 
-    rule_accepts: bool
-    """The gate's own decision by Eq. 5."""
-    gain: float
-    """Ŝ(candidate) − Ŝ(reference)."""
-    kl: float
-    """KL per token from candidate to reference, nats (Eq. 3)."""
-    min_gain: float
-    """ε_s of Eq. 5."""
-    max_kl: float
-    """δ_H of Eq. 5, nats per token."""
-    gain_error: float | None = None
-    """Standard error of the gain; None if it was not estimated."""
-    samples: int = 0
-    """Completions that each of the two scores rests on."""
-    metrics: tuple[MetricChange, ...] = ()
-    """Further measurements."""
-    recent: tuple[bool, ...] = ()
-    """True for each earlier phase that ended in a promotion, oldest first."""
+    rule_accepts: bool  # the gate's own decision by Eq. 5
+    gain: float  # Ŝ(candidate) − Ŝ(reference)
+    kl: float  # KL per token from candidate to reference, nats (Eq. 3)
+    min_gain: float  # ε_s of Eq. 5
+    max_kl: float  # δ_H of Eq. 5, nats per token
+    gain_error: float | None = None  # standard error of the gain; None if it was not estimated
+    samples: int = 0  # completions that each of the two scores rests on
+    metrics: tuple[MetricChange, ...] = ()  # further measurements
+    recent: tuple[bool, ...] = ()  # true for each earlier phase that ended in a promotion, oldest first
 
 
 @dataclass(frozen=True)
 class InspectorVerdict:
     """The gate's decision after inspection. Without a veto it is neutral: the rule's decision stands."""
 
-    rule_accepts: bool
-    """The decision by Eq. 5."""
-    veto: bool = False
-    """True if the inspector objects."""
-    reasons: tuple[str, ...] = ()
-    """Why, one sentence each."""
+    rule_accepts: bool  # the decision by Eq. 5
+    veto: bool = False  # true if the inspector objects
+    reasons: tuple[str, ...] = ()  # why, one sentence each
+    # measurements that got worse, a reason to object or not: the factor of each, above 1
     regressions: Mapping[str, float] = field(default_factory=dict)
-    """Measurements that got worse, a reason to object or not: the factor of each, above 1."""
 
     @property
     def accept(self) -> bool:

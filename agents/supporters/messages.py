@@ -22,20 +22,20 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from atlas_gym.agents.engines.answers import strip_reasoning
-from atlas_gym.agents.engines.client import Message
+from atlas_gym.agents.engines.client import Messages
 from atlas_gym.text import clean
 
 _MAX_STARTS = 200
 """Opening braces that are tried; keeps a reply of nothing but braces cheap."""
 
 
-def role_messages(role: str, values: Mapping[str, str]) -> tuple[Message, Message]:
+def role_messages(role: str, values: Mapping[str, str]) -> Messages:
     """The system and the user message of a role's template, filled; raises KeyError for a placeholder without value."""
     file = files("atlas_gym.agents.supporters").joinpath("prompts", f"{role}.md")
     parts = file.read_text(encoding="utf-8").removeprefix("--- system ---").split("--- user ---")
     # One pass each: a `$name` within a value is not looked at again.
     system, user = (Template(part.strip()).substitute(values) for part in parts)
-    return Message("system", system), Message("user", user)
+    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 
 def delimited(text: str, limit: int) -> str:

@@ -24,18 +24,12 @@ SUGGESTION_FACTOR = 10.0
 class Case:
     """One program under examination."""
 
-    code: Source
-    """The parsed program."""
-    traits: frozenset[str]
-    """`ProgramTask.traits` of its task."""
-    metrics: Mapping[str, float]
-    """The environment's measurements of it."""
-    failures: Sequence[Candidate]
-    """Recent failures of programs like it: rules that answer them come first."""
-    rng: np.random.Generator
-    """The consultation's random stream."""
-    wider: bool = False
-    """`SupporterSettings.wider_rules`: further kinds of changes are made."""
+    code: Source  # the parsed program
+    traits: frozenset[str]  # `ProgramTask.traits` of its task
+    metrics: Mapping[str, float]  # the environment's measurements of it
+    failures: Sequence[Candidate]  # recent failures of programs like it: rules that answer them come first
+    rng: np.random.Generator  # the consultation's random stream
+    wider: bool = False  # `SupporterSettings.wider_rules`: further kinds of changes are made
 
     @cached_property
     def library(self) -> str:
@@ -91,14 +85,10 @@ Fix = tuple[Splice, ...]
 class Finding:
     """Observation of a rule."""
 
-    kind: str
-    """The rule's name."""
-    message: str
-    """One sentence for the critique."""
-    priority: float
-    """Relative probability that its fixes are tried, > 0."""
-    fixes: tuple[Fix, ...] = ()
-    """Ways to act on it; none if only the agent can."""
+    kind: str  # the rule's name
+    message: str  # one sentence for the critique
+    priority: float  # relative probability that its fixes are tried, > 0
+    fixes: tuple[Fix, ...] = ()  # ways to act on it; none if only the agent can
 
 
 Rule = Callable[[Case], Iterator[Finding]]

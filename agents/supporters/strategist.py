@@ -27,26 +27,20 @@ _SHOWN = 8
 class TuningControls:
     """The settings of a fine-tuning phase that a strategist may change."""
 
-    beta: float = 0.1
-    """DPO's β: strength of the preference margin, > 0."""
+    beta: float = 0.1  # DPO's β: strength of the preference margin, > 0
+    # quantile of the passed candidates' scores below which none is a chosen completion, in [0, 1]
     score_threshold: float = 0.3
-    """Quantile of the passed candidates' scores below which none is a chosen completion, in [0, 1]."""
-    epochs: int = 1
-    """Passes over the phase's pairs, at most."""
-    learning_rate: float = 2e-4
-    """Peak learning rate."""
+    epochs: int = 1  # passes over the phase's pairs, at most
+    learning_rate: float = 2e-4  # peak learning rate
 
 
 @dataclass(frozen=True)
 class ControlRange:
     """Bounds of one control."""
 
-    low: float
-    """Smallest value, > 0."""
-    high: float
-    """Largest value."""
-    factor: float
-    """Largest change in one phase: the new value lies between current/factor and current·factor."""
+    low: float  # smallest value, > 0
+    high: float  # largest value
+    factor: float  # largest change in one phase: the new value lies between current/factor and current·factor
 
     def bounded(self, current: float, proposed: float) -> float:
         """``proposed`` moved into reach of ``current``; ``current`` itself if it is not a finite number."""
@@ -74,64 +68,48 @@ RANGES: Mapping[str, ControlRange] = {
 class GateOutcome:
     """One earlier decision of the gate."""
 
-    promoted: bool
-    """True if the reference was replaced."""
-    gain: float
-    """Ŝ(candidate) − Ŝ(reference)."""
-    kl: float
-    """KL per token to the reference, nats."""
+    promoted: bool  # true if the reference was replaced
+    gain: float  # Ŝ(candidate) − Ŝ(reference)
+    kl: float  # KL per token to the reference, nats
 
 
 @dataclass(frozen=True)
 class Telemetry(SupporterRequest):
     """Request for the settings of a phase: its pairs, and numbers of the phases before it."""
 
-    controls: TuningControls
-    """The settings now."""
-    pairs: int
-    """Preference pairs at hand."""
-    passed: int
-    """Candidates of the last rounds that ran and were scored."""
-    failed: int
-    """Candidates of the last rounds that failed."""
+    controls: TuningControls  # the settings now
+    pairs: int  # preference pairs at hand
+    passed: int  # candidates of the last rounds that ran and were scored
+    failed: int  # candidates of the last rounds that failed
+    # minimum, lower quartile, median, upper quartile and maximum of the passed candidates' scores
     score_quantiles: tuple[float, float, float, float, float]
-    """Minimum, lower quartile, median, upper quartile and maximum of the passed candidates' scores."""
-    initial_score: float
-    """Score of the program the search began with."""
-    best_scores: tuple[float, ...] = ()
-    """Best score at the end of each phase so far, oldest first."""
+    initial_score: float  # score of the program the search began with
+    best_scores: tuple[float, ...] = ()  # best score at the end of each phase so far, oldest first
+    # distinct programs as a share of the *valid* samples since the last phase, in [0, 1]
     distinct_share: float | None = None
-    """Distinct programs as a share of the *valid* samples since the last phase, in [0, 1]."""
+    # mean entropy of the next token over the last phase's completions, nats; None before the first phase
     entropy: float | None = None
-    """Mean entropy of the next token over the last phase's completions, nats; None before the first phase."""
-    losses: tuple[float, ...] = ()
-    """Training losses of the last phase, in order."""
+    losses: tuple[float, ...] = ()  # training losses of the last phase, in order
+    # shares of pairs with a positive margin along the last phase, in order
     accuracies: tuple[float, ...] = ()
-    """Shares of pairs with a positive margin along the last phase, in order."""
+    # mean log π/π_ref of the chosen completions at the end of the last phase, nats; None before the first
     chosen_shift: float | None = None
-    """Mean log π/π_ref of the chosen completions at the end of the last phase, nats; None before the first."""
+    # K̂L to the reference of the policy that the last phase proposed, nats per token; None before the first
     kl: float | None = None
-    """K̂L to the reference of the policy that the last phase proposed, nats per token; None before the first."""
+    # by how much a phase is to raise K̂L, nats per token; 0 if it trains all its epochs
     target_kl: float = 0.0
-    """By how much a phase is to raise K̂L, nats per token; 0 if it trains all its epochs."""
-    gate: tuple[GateOutcome, ...] = ()
-    """Decisions of the gate, oldest first."""
-    min_gain: float = 0.0
-    """ε_s of Eq. 5."""
-    max_kl: float = math.inf
-    """δ_H of Eq. 5, nats per token."""
+    gate: tuple[GateOutcome, ...] = ()  # decisions of the gate, oldest first
+    min_gain: float = 0.0  # ε_s of Eq. 5
+    max_kl: float = math.inf  # δ_H of Eq. 5, nats per token
 
 
 @dataclass(frozen=True)
 class StrategyAdvice:
     """Bounded settings; neutral if they are unchanged."""
 
-    controls: TuningControls
-    """The settings for the next phase."""
-    changed: tuple[str, ...] = ()
-    """Names of the controls that differ from before."""
-    reason: str = ""
-    """Why."""
+    controls: TuningControls  # the settings for the next phase
+    changed: tuple[str, ...] = ()  # names of the controls that differ from before
+    reason: str = ""  # why
 
     def summary(self) -> str:
         values = ", ".join(f"{name} = {getattr(self.controls, name):g}" for name in self.changed)
@@ -157,14 +135,10 @@ def bounded_advice(
 class StrategyRule:
     """Change of the controls, and its reason."""
 
-    name: str
-    """Its name in the reason."""
-    why: str
-    """Purpose."""
-    factors: Mapping[str, float] = field(default_factory=dict)
-    """Factors on controls, by name."""
-    epochs: int = 0
-    """Epochs added."""
+    name: str  # its name in the reason
+    why: str  # purpose
+    factors: Mapping[str, float] = field(default_factory=dict)  # factors on controls, by name
+    epochs: int = 0  # epochs added
 
 
 def fired_rules(t: Telemetry) -> list[StrategyRule]:

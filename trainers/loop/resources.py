@@ -167,7 +167,7 @@ def greet_supporters(settings: SupporterSettings) -> None:
     Raises:
         EngineError: one cannot be reached, or refuses; the message names the setting.
     """
-    from atlas_gym.agents.engines.client import LATER, ChatClient, EndpointError, Message
+    from atlas_gym.agents.engines.client import LATER, ChatClient, EndpointError
 
     for role in ROLES:
         own = getattr(settings, role)
@@ -175,7 +175,7 @@ def greet_supporters(settings: SupporterSettings) -> None:
             continue
         try:
             ChatClient(own.endpoint).ask(
-                (Message("user", "Reply with the word yes."),), seed=0, schema=None,
+                [{"role": "user", "content": "Reply with the word yes."}], seed=0, schema=None,
                 temperature=own.endpoint.temperature, deadline_s=own.limits.deadline_s,
                 max_bytes=own.limits.reply_bytes,
             )  # fmt: skip

@@ -287,12 +287,3 @@ def test_each_sample_is_handed_over_once_and_as_early_as_it_ends():
     ]
     lines = [completion.tokens for request, _, completion in calls if REQUESTS[request].stop == "line"]
     assert lines == sorted(lines)  # all these requests run together: the shortest is there first
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"temperature": 0.0}, {"top_k": 1}, {"max_new_tokens": 0}],
-)
-def test_sampling_that_makes_no_sense_is_refused(options):
-    with pytest.raises(ValueError):
-        Sampling(**options)

@@ -36,11 +36,6 @@ def test_a_draw_inverts_the_distribution_function(weights, uniform):
     assert goal <= sum(weights[: chosen + 1]) + 1e-9
 
 
-def test_a_draw_at_the_upper_end_stays_on_a_positive_weight():
-    weights = torch.tensor([[0.1] * 10 + [0.0, 0.0]], dtype=torch.float64)
-    assert int(draw(weights, torch.tensor([1.0]))) == 9
-
-
 @given(st.lists(probability, min_size=1, max_size=6), probability)
 def test_deviation_weights_are_those_of_the_first_deviation(copying, uniform):
     everywhere = torch.ones(1, len(copying), dtype=torch.bool)

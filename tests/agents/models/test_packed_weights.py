@@ -4,7 +4,6 @@ from torch import nn
 
 from atlas_gym.agents.engines.engine import Request, Sampling
 from atlas_gym.agents.engines.hf_transformers import TransformersEngine
-from atlas_gym.agents.models import layers as module
 from atlas_gym.agents.models.layers import packed_weights
 from atlas_gym.agents.models.policy import POLICY, Policy
 from tests.agents.tiny import character_model, character_tokenizer
@@ -59,23 +58,6 @@ def test_weights_as_they_are_when_the_block_begins_and_none_of_it_behind_it():
         with pytest.raises(RuntimeError), packed_weights(model):
             model(inputs(4, 65))
         assert torch.equal(model(x), before)
-
-
-def test_what_is_large_or_of_another_type_stays_as_it_is(monkeypatch):
-    for dtype in (torch.float16, torch.double):
-        with packed_weights(model := layers(dtype)):
-            assert not any(is_packed(model))
-    monkeypatch.setattr(module, "_LARGEST", 100)
-    with packed_weights(model := layers()):
-        assert not any(is_packed(model))
-
-
-def test_a_layer_that_answers_in_its_own_way_keeps_it():
-    model = layers()
-    model[0].forward = lambda x: x.new_ones(*x.shape[:-1], 96)
-    with packed_weights(model), torch.no_grad():
-        assert torch.equal(model[0](inputs(3, 64)), torch.ones(3, 96).bfloat16())
-    assert is_packed(model)[0]
 
 
 @pytest.mark.parametrize(("dtype", "packs"), PACKED)

@@ -89,22 +89,6 @@ def test_the_base_is_restored_when_generation_fails(policy):
     assert logits(policy, POLICY).isfinite().all()
 
 
-def test_forward_passes_and_merges_are_refused_while_merged(policy):
-    disturb(policy, POLICY)
-    before = base_weights(policy)
-    with policy.merged(POLICY):
-        with pytest.raises(RuntimeError, match="merged"), policy.using(POLICY):
-            pass
-        with pytest.raises(RuntimeError, match="merged"), policy.merged(REFERENCE):
-            pass
-        assert not torch.equal(
-            policy.model.get_base_model().model.layers[0].mlp.up_proj.base_layer.weight,
-            before["base_model.model.model.layers.0.mlp.up_proj.base_layer.weight"],
-        )
-    after = base_weights(policy)
-    assert all(torch.equal(before[name], after[name]) for name in before)
-
-
 def test_copies_are_exact_and_independent(policy):
     disturb(policy, POLICY)
     policy.copy(POLICY, REFERENCE)

@@ -44,13 +44,6 @@ def test_blocks_hold_every_token_once_and_all_that_it_sees(sequences, rows):
     assert torch.equal(rebuilt, mask[0, 0])
 
 
-def test_branches_leave_out_the_rest_of_the_trunk():
-    trunk = list(range(100))
-    mask = trie_mask([trunk, *([*trunk[:20], 200 + branch, 1, 2] for branch in range(8))])
-    last = blocks_of(mask, 12)[0][-1]
-    assert last.seen == (slice(0, 20), slice(118, 124))
-
-
 def attend(attention, mask, queries, keys, values, **options):
     module = torch.nn.Module()
     module.num_key_value_groups = queries.shape[1] // keys.shape[1]
@@ -77,23 +70,6 @@ def test_values_and_gradients_are_those_of_the_dense_mask(sequences, rows, heads
         found.append([output, *torch.autograd.grad((output * weights).sum(), inputs)])
     for dense, blocks in zip(*found, strict=True):
         torch.testing.assert_close(blocks, dense, atol=1e-5, rtol=1e-5)
-
-
-def test_in_bfloat16_it_is_as_near_to_float32_as_the_dense_mask():
-    mask = trie_mask([list(range(60)), *([*range(depth), 99, 98, 97] for depth in range(5, 55, 2))])
-    random = torch.Generator().manual_seed(0)
-    exact = [torch.randn(1, number, mask.shape[-1], 16, generator=random) for number in (4, 2, 2)]
-    rounded = [tensor.bfloat16().requires_grad_() for tensor in exact]
-    exact = [tensor.detach().float().requires_grad_() for tensor in rounded]
-
-    def answers(attention, inputs, **options):
-        output = attend(attention, mask, *inputs, **options)
-        return [output, *torch.autograd.grad(output.sum(), inputs, retain_graph=True)]
-
-    dense = answers(sdpa_attention_forward, rounded)
-    blocks = answers(tree_attention._attend, rounded, tree_blocks=blocks_of(mask, 16))
-    for one, other, truth in zip(blocks, dense, answers(sdpa_attention_forward, exact), strict=True):
-        assert (one - truth).norm() < 1.5 * (other - truth).norm() + 0.004 * truth.norm()
 
 
 def test_autocast_does_not_round_the_scores():
@@ -139,13 +115,3 @@ def test_a_model_answers_for_a_tree_as_for_its_sequences(family):
         for sequence, path in zip(sequences, trie.paths, strict=True):
             alone = model(input_ids=torch.tensor([sequence])).logits[0]
             torch.testing.assert_close(packed[path], alone, atol=1e-5, rtol=1e-5)
-
-
-def test_what_it_does_not_compute_is_left_to_transformers():
-    mask = trie_mask([[1, 2, 3], [1, 4]])
-    inputs = [torch.randn(1, 2, 4, 8, generator=torch.Generator().manual_seed(0)) for _ in range(3)]
-    with mock.patch.object(tree_attention, "sdpa_attention_forward") as stock:
-        for options in ({"dropout": 0.1}, {"softcap": 30.0}, {"tree_blocks": None}):
-            stock.return_value = (None, None)
-            attend(tree_attention._attend, mask, *inputs, **{"tree_blocks": tree_blocks(mask), **options})
-    assert stock.call_count == 3

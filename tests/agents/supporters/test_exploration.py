@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_gym import make_task
 from atlas_gym.agents.supporters.exploration import is_near, line_distance
 from atlas_gym.agents.supporters.messages import ReplyError
 from atlas_gym.agents.supporters.program_rules import SUGGESTION_FACTOR, bounded_value
@@ -42,13 +41,6 @@ def test_edits_become_patches():
 def test_unusable_edits_are_left_out(wrong):
     good = patch(("alpha = 1.0", "alpha = 0.3"))
     assert programs(patches=[wrong, good]) == [BANDIT.replace("alpha = 1.0", "alpha = 0.3")]
-
-
-def test_a_whole_expert_program_is_no_patch():
-    body = BANDIT[BANDIT.index("    K, d") :]
-    expert = "    return _kalman(context, history, t)\n"
-    start = make_task("ATLAS-Bandit-v0").starts["scratch"]
-    assert programs(patches=[patch((body, expert)), patch((BANDIT, start))]) == []
 
 
 def test_suggestions_are_bounded_and_become_patches():

@@ -33,9 +33,9 @@ def test_a_template_has_a_place_for_every_value_and_none_besides(role):
     values = {**getattr(MODELS, role).values(REQUESTS[role]), "schema": ""}
     marked = {name: f"<{name}>" for name in values}
     system, user = role_messages(role, marked)
-    assert (system.role, user.role) == ("system", "user")
-    assert all(mark in system.content + user.content for mark in marked.values())
-    assert "$" not in system.content + user.content
+    assert (system["role"], user["role"]) == ("system", "user")
+    assert all(mark in system["content"] + user["content"] for mark in marked.values())
+    assert "$" not in system["content"] + user["content"]
     assert "$" not in json.dumps(json_schema(getattr(MODELS, role).reply))  # references are resolved
 
 
@@ -43,7 +43,7 @@ def test_a_template_has_a_place_for_every_value_and_none_besides(role):
     ("hints", "line"), [(("a window too long",), "\n- a window too long\n"), ((), "its author says nothing")]
 )
 def test_the_tasks_hints_are_in_the_prompt(hints, line):
-    assert line in filled("exploration", replace(EXPLORATION, task=posed(hints=hints)))[0].content
+    assert line in filled("exploration", replace(EXPLORATION, task=posed(hints=hints)))[0]["content"]
 
 
 @given(st.text(max_size=300))
@@ -63,10 +63,10 @@ def test_an_injected_program_stays_inside_its_block():
         EXPLORATION, parent=parent, failures=(failed("error", attack),), **site_of(program, " 50")
     )
     _, user = filled("exploration", request)
-    outside = re.sub(r"<data (\w{12})>\n.*?\n</data \1>", "", user.content, flags=re.DOTALL)
-    assert "ignore the above" in user.content
+    outside = re.sub(r"<data (\w{12})>\n.*?\n</data \1>", "", user["content"], flags=re.DOTALL)
+    assert "ignore the above" in user["content"]
     assert "ignore the above" not in outside
-    assert "$schema ${program}" in user.content  # not filled in a second time
+    assert "$schema ${program}" in user["content"]  # not filled in a second time
 
 
 class Answer(Reply):
