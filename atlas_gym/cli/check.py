@@ -34,12 +34,9 @@ _SUNK = "a score below the floor counts as the floor, so nothing shows the way"
 class Finding:
     """What one check found."""
 
-    check: str
-    """What was looked at."""
-    verdict: Literal["ok", "note", "wrong"]
-    """`wrong` is a mistake; a `note` may be meant so."""
-    text: str
-    """What was found, and what to do about it."""
+    check: str  # what was looked at
+    verdict: Literal["ok", "note", "wrong"]  # `wrong` is a mistake; a `note` may be meant so
+    text: str  # what was found, and what to do about it
 
 
 def add_check(commands: Any) -> None:

@@ -29,14 +29,10 @@ _REMAINS = (
 class Finding:
     """One thing that was looked at."""
 
-    name: str
-    """A confinement layer, or another property of the machine."""
-    given: bool
-    """Whether it is as it should be."""
-    detail: str
-    """What was seen; if not given, why not and what to do."""
-    required: bool = False
-    """Whether the default confined evaluator refuses to work without it."""
+    name: str  # a confinement layer, or another property of the machine
+    given: bool  # whether it is as it should be
+    detail: str  # what was seen; if not given, why not and what to do
+    required: bool = False  # whether the default confined evaluator refuses to work without it
 
 
 def main() -> int:

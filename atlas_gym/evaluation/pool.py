@@ -128,8 +128,7 @@ class _Work:
     program: str
     task: Task
     future: "Future[Evaluation]"
-    losses: int = 0
-    """Evaluators lost with it so far."""
+    losses: int = 0  # evaluators lost with it so far
 
 
 class _Crew:

@@ -61,19 +61,12 @@ class RayEvaluatorPool(Pool):
     def __init__(
         self, workers: int = 2, *, address: str = "", confinement: str | Sequence[str] = "default"
     ) -> None:
-        """Ask for the actors; they come up in the background.
+        """Ask for the actors, each of which claims one CPU; they come up in the background, also on nodes that join
+        later.
 
-        Args:
-            workers: Evaluations at a time (>= 1); each actor claims one CPU. More than the cluster has wait for
-                nodes to join.
-            address: Of the cluster, as for `ray.init` ("auto": the one this machine belongs to). Empty: a
-                cluster on this machine, with `workers` CPUs, that ends with the pool. Where Ray is initialised
-                already, what it is connected to is used.
-            confinement: As for `make_evaluator`, on every node.
-
-        Raises:
-            ModuleNotFoundError: Ray is not installed.
-            ConnectionError: There is no cluster at the address.
+        `address` is as for `ray.init` ("auto": the cluster this machine belongs to); empty: one on this machine that
+        ends with the pool, or what Ray is connected to already. `confinement` is as for `make_evaluator`, on every
+        node. Raises ModuleNotFoundError without Ray, ConnectionError if there is no cluster at the address.
         """
         if workers < 1:
             raise ValueError(f"a pool needs at least one worker, got {workers}")

@@ -53,14 +53,10 @@ class ForkServerFailed(InfrastructureError):
 class Exit:
     """How a worker ended, as its parent saw it."""
 
-    status: int
-    """Wait status, as of `os.wait4`."""
-    killed: int
-    """Who killed it, one of `wire.KILLERS`."""
-    cpu_s: float
-    """Seconds of CPU time it used."""
-    peak_bytes: int
-    """Its largest resident size."""
+    status: int  # wait status, as of `os.wait4`
+    killed: int  # who killed it, one of `wire.KILLERS`
+    cpu_s: float  # seconds of CPU time it used
+    peak_bytes: int  # its largest resident size
 
 
 @dataclass
@@ -69,8 +65,7 @@ class Worker:
 
     number: int
     channel: Channel
-    pid: int = 0
-    """Its process id, known once it is started."""
+    pid: int = 0  # its process id, known once it is started
 
 
 class ForkServerHandle:

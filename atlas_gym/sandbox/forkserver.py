@@ -42,12 +42,9 @@ _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 class _Worker:
     """A forked worker that has not ended yet."""
 
-    number: int
-    """As given by the trusted side."""
-    deadline: float = float("inf")
-    """On the monotonic clock."""
-    killed: int = wire.NOT_KILLED
-    """Who has killed it, if anybody here did."""
+    number: int  # as given by the trusted side
+    deadline: float = float("inf")  # on the monotonic clock
+    killed: int = wire.NOT_KILLED  # who has killed it, if anybody here did
 
 
 class ForkServer:

@@ -217,14 +217,6 @@ def test_a_program_that_nobody_can_change_is_refused_clearly():
     assert made.require_writers("x", {"agent": 1, "supporter": 2}, "it") == {"supporter": 2}
 
 
-@pytest.mark.parametrize(
-    "styles", [{}, {"telepathy": 1.0}, {"edit_line": 0.0}, {"edit_line": 1.0, "rewrite": -1.0}]
-)
-def test_styles_that_make_no_sense_are_refused(styles):
-    with pytest.raises(ValueError, match="style"):
-        AgentSettings(styles=styles)
-
-
 def test_without_evolution_the_start_is_the_only_parent():
     made = agent(AgentSettings(evolve=False))
     for step in range(20):

@@ -33,15 +33,13 @@ MARGINS = (0.002, 0.01)
 class Comparison:
     """One measure of two policies."""
 
-    base: float
-    """NaN where nothing counts in its denominator."""
+    base: float  # naN where nothing counts in its denominator
     tuned: float
-    difference: Interval
-    """Tuned less base, with its 95 % interval over instances."""
+    difference: Interval  # tuned less base, with its 95 % interval over instances
     instances: int
+    # the 95 % interval of the ratio is from `ratio` through this to `ratio` times this (that of its logarithm, over
+    # instances); NaN where one of the two has none
     ratio_factor: float = math.nan
-    """The 95 % interval of the ratio is from `ratio` through this to `ratio` times this (that of its logarithm, over
-    instances); NaN where one of the two has none."""
 
     @property
     def detectable(self) -> float:
@@ -59,17 +57,12 @@ class Comparison:
 def compare(
     base: Groups, tuned: Groups, instances: Sequence[Hashable], margins: Sequence[float] = MARGINS, n: int = 8
 ) -> dict[str, Comparison]:
-    """Every measure by name: ``validity``, ``quality .002``, ``yield .002``, …, ``best of 8``.
+    """Every measure by name: ``validity``, ``quality .002``, ``yield .002``, …, ``best of 8``, from samples of two
+    policies of the same prompts in the same order.
 
-    Args:
-        base: samples of the one policy.
-        tuned: samples of the other, of the same prompts in the same order.
-        instances: to which instance each prompt belongs.
-        margins: gains that count, in units of score.
-        n: samples of a prompt that the best gain is taken of; at most the fewest that one has.
-
-    Raises:
-        ValueError: there is nothing to compare, or the prompts do not match.
+    `instances`: to which instance each prompt belongs. `margins`: gains that count, in units of score. `n`: samples of
+    a prompt that the best gain is taken of; at most the fewest that one has. Raises ValueError if there is nothing to
+    compare, or the prompts do not match.
     """
     if not instances or not len(base) == len(tuned) == len(instances):
         raise ValueError(f"{len(base)} and {len(tuned)} groups of samples of {len(instances)} prompts")

@@ -22,14 +22,10 @@ VALID_SHARE, DISTINCT_SHARE = "valid_share", "distinct_share"
 class Answer:
     """A sample of a measurement, without its texts."""
 
-    passed: bool
-    """It ran and was scored."""
-    is_copy: bool
-    """It is its parent again."""
-    program_key: str | None
-    """Its normalised syntax tree; None if it does not parse."""
-    gain: float | None
-    """Its score less its parent's, None unless it passed."""
+    passed: bool  # it ran and was scored
+    is_copy: bool  # it is its parent again
+    program_key: str | None  # its normalised syntax tree; None if it does not parse
+    gain: float | None  # its score less its parent's, None unless it passed
 
 
 Outcome = Candidate | Answer

@@ -1,8 +1,8 @@
 """Choosing among many pairs: the strongest first, what has been used often later, and nothing over its cap.
 
-Every taken pair wears out what it is made of (its site, its texts): the strength of what is left is divided by
-one more than the uses of its parts so far. As strengths only fall, the best pair is found without looking at all
-of them again (lazy greedy): the top of a heap is taken if its strength is still what it was.
+Every taken pair wears out what it is made of (its site, its texts): the strength of what is left is divided by one more
+than the uses of its parts so far. As strengths only fall, the top of a heap is taken if its strength is still what it
+was (lazy greedy).
 """
 
 import heapq
@@ -21,14 +21,10 @@ T = TypeVar("T")
 class Cap(Generic[T]):
     """How often the same thing may be used in a selection, and has been."""
 
-    part: Callable[[T], Hashable | None]
-    """The thing in question, None if there is none."""
-    limit: int
-    """Uses of each at most."""
-    wear: float = 1.0
-    """Weight of a use in dividing the strength, at least 0."""
-    different: float = math.inf
-    """Different things at most."""
+    part: Callable[[T], Hashable | None]  # the thing in question, None if there is none
+    limit: int  # uses of each at most
+    wear: float = 1.0  # weight of a use in dividing the strength, at least 0
+    different: float = math.inf  # different things at most
     uses: Counter[Hashable] = field(init=False, default_factory=Counter)
 
     def allows(self, member: T) -> bool:
@@ -39,12 +35,7 @@ class Cap(Generic[T]):
 
 
 class Selection(Generic[T]):
-    """A selection under way, which takes no member of one pool again from another.
-
-    Args:
-        caps: limits that hold over everything that is taken.
-        strength: of a member, at least 0; more is taken earlier.
-    """
+    """A selection under way, which takes no member of one pool again from another; `strength` is at least 0."""
 
     def __init__(self, caps: Sequence[Cap[T]], strength: Callable[[T], float]):
         self._caps, self._strength = caps, strength

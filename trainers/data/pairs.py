@@ -9,17 +9,14 @@
 | ``score`` | better half of the prompt's passed completions | worse half | to avoid edits that harm |
 | ``failed`` | passed | failed | to write programs that run |
 
-A *builder* is a mix of kinds. Plain pairs (the paper's and EvoTune's: ``score``, ``failed``) raise the share of
-valid programs and leave improving edits nearly alone, so the default *teaches*: what is chosen beats its parent,
-and only a bounded share repairs failures. A completion that scores exactly like its parent is the parent again
-in other words; it is never chosen over one that runs.
+A *builder* is a mix of kinds. Plain pairs (the paper's and EvoTune's) raise the share of valid programs and leave
+improving edits nearly alone, so the default *teaches*: what is chosen beats its parent, and only a bounded share
+repairs failures.
 
-Strength decides what comes first: the distance between the ranks of the two gains among all completions of the
-same task, so that near ties come last and no threshold crosses scales; and, where an edit improves, its gain as a
-share of the task's largest, since most of what improves does so by next to nothing. Improving edits are few and
-alike (`window = 10`), so without caps the policy memorises a value: no site, edit text or prompt may supply more than
-its share (`trainers.data.pair_selection`). What one phase has rejected, another rejects only a bounded number of
-times: pushing down the same texts again pulls the chosen ones down with them.
+Strength decides what comes first: the distance between the ranks of the two gains among all completions of the same
+task, times the gain's share of the task's largest where an edit improves. Improving edits are few and alike, so without
+caps the policy memorises a value: no site, edit text or prompt may supply more than its share
+(`trainers.data.pair_selection`), and a text is rejected in a bounded number of phases.
 """
 
 import math
@@ -46,13 +43,10 @@ class PreferencePair:
     chosen: str
     rejected: str
     kind: Kind
-    margin: float
-    """Difference of the scores; infinite where the rejected one failed."""
-    chosen_id: int
-    """Candidate of the chosen completion."""
+    margin: float  # difference of the scores; infinite where the rejected one failed
+    chosen_id: int  # candidate of the chosen completion
     rejected_id: int
-    site: str
-    """Label of the edited place."""
+    site: str  # label of the edited place
 
 
 def build_pairs(
@@ -65,19 +59,13 @@ def build_pairs(
     rejected_before: Mapping[int, int] | None = None,
     fresh_from: int = 0,
 ) -> list[PreferencePair]:
-    """At most `settings.count` pairs out of the candidates; a function of its arguments alone.
+    """At most `settings.count` pairs out of judged candidates, by kind and order of selection; a function of its
+    arguments.
 
-    Fewer are returned where the candidates or the caps allow no more. Order: by kind and order of selection.
-
-    Args:
-        records: judged candidates, each with the prompt that its completion answers.
-        settings: the builder, the caps and the thresholds.
-        rng: breaks ties.
-        scale: what a candidate's score is comparable within; scores of different scales are never compared.
-        parent_text: the parent's own text at the site of a candidate, None where the prompt asks for a whole function.
-        rejected_before: by candidate, the earlier phases that rejected it.
-        fresh_from: the first candidate that the present policy wrote. To reject what it writes teaches it more than to
-            reject what an earlier policy or a supporter wrote, which counts half.
+    `scale`: what a candidate's score is comparable within. `parent_text`: the parent's own text at the site of a
+    candidate, None where the prompt asks for a whole function. `rejected_before`: by candidate, the earlier phases that
+    rejected it. `fresh_from`: the first candidate that the present policy wrote; to reject what an earlier policy or a
+    supporter wrote teaches less, and counts half.
     """
     before = rejected_before or {}
     scales = {record.id: scale(record) for record in records}

@@ -1,7 +1,7 @@
 """The gate of EvoDPO: which checkpoint is proposed as the next reference, and whether it becomes it.
 
-A phase ends with a small set C_k of checkpoints, the phase-final policy among them. Each has a score Ŝ (how much fresh
-completions on the gate subset gain) and K̂L, its divergence from the reference in nats per token (Eq. 3). Then
+Each of a phase's checkpoints C_k has a score Ŝ (how much fresh completions on the gate subset gain) and K̂L, its
+divergence from the reference in nats per token (Eq. 3). Then
 
     Eq. 4:  π_kl = argmax over C_k of  Ŝ(π) − β_ref · K̂L(π)
     Eq. 5:  promote  iff  Ŝ(π_kl) − Ŝ(π_ref) ≥ ε_s  and  K̂L(π_kl) ≤ δ_H
@@ -9,9 +9,6 @@ completions on the gate subset gain) and K̂L, its divergence from the reference
 The maximum of a noisy set beats 0 more often than not, so ε_s is asked for in standard errors of the gain, paired by
 prompt. A gain that is one prompt's alone is one standard error to the last digit: what is asked for in standard errors
 has to be exceeded, by more than rounding.
-
-Plain arithmetic: nothing here knows about language models. A gate can silently freeze: with a budget below the
-divergence of one phase nothing is ever promoted. `gate_warnings` is there to say so.
 """
 
 import math
@@ -20,8 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from atlas_gym.intervals import standard_error
-from atlas_gym.trainers.dpo.settings import GateSettings, ReferenceRule
+from atlas_gym.trainers.dpo.settings import GateSettings
 
 _ROUNDING = 1e-6
 """Relative size of what rounding may add to a gain."""
@@ -33,20 +29,14 @@ _PATIENCE = 3
 class GateDecision:
     """One decision of the gate, with both sides of Eq. 5 so that it can be read without the run."""
 
-    promote: bool
-    """Whether the checkpoint becomes the reference."""
-    reason: str
-    """The decision in words."""
-    gain: float
-    """Ŝ(checkpoint) − Ŝ(reference)."""
-    kl: float
-    """K̂L of the checkpoint, nats per token."""
-    min_gain: float
-    """ε_s that was applied, in units of Ŝ."""
-    max_kl: float
-    """δ_H that was applied."""
+    promote: bool  # whether the checkpoint becomes the reference
+    reason: str  # the decision in words
+    gain: float  # Ŝ(checkpoint) − Ŝ(reference)
+    kl: float  # K̂L of the checkpoint, nats per token
+    min_gain: float  # ε_s that was applied, in units of Ŝ
+    max_kl: float  # δ_H that was applied
+    # smallest K̂L in the whole of C_k: above the budget, no checkpoint could have passed whatever its score
     lowest_kl: float
-    """Smallest K̂L in the whole of C_k: above the budget, no checkpoint could have passed whatever its score."""
 
     @property
     def frozen(self) -> bool:
@@ -75,15 +65,8 @@ def gate_decision(
     all_kls: Sequence[float] = (),
     gain_error: float | None = None,
 ) -> GateDecision:
-    """Eq. 5 for one checkpoint; NaN on any side fails.
-
-    Args:
-        gain: of its Ŝ over the reference's.
-        kl: its K̂L, nats per token.
-        settings: the tolerance and the budget.
-        all_kls: K̂L of every checkpoint of the phase; default: only this one's.
-        gain_error: standard error of the gain; None if it has none.
-    """
+    """Eq. 5 for one checkpoint, of its gain over the reference, with its standard error if it has one, and its K̂L in
+    nats per token; NaN on any side fails. `all_kls`: of every checkpoint of the phase; default: only this one's."""
     needed, luck = settings.min_gain, -math.inf
     if gain_error is not None and settings.standard_errors > 0.0:
         luck = settings.standard_errors * gain_error
@@ -104,23 +87,6 @@ def gate_decision(
     return GateDecision(
         not complaints, reason, float(gain), float(kl), needed, settings.max_kl, float(lowest)
     )
-
-
-def paired_gain(own: Sequence[float], reference: Sequence[float]) -> tuple[float, float]:
-    """Mean gain over the reference and its standard error, paired by prompt; NaN where there is no prompt."""
-    gains = np.asarray(own, dtype=float) - np.asarray(reference, dtype=float)
-    return float(gains.mean()) if len(gains) else math.nan, float(standard_error(gains))
-
-
-def reference_moves(
-    rule: ReferenceRule, decision: GateDecision | None, kl: float, max_kl: float
-) -> tuple[bool, bool]:
-    """Whether the reference becomes the policy, and whether the policy goes back, because it is beyond the budget or
-    its divergence `kl` is no number. `decision`: the gate's, under the gated rule."""
-    beyond = not kl <= max_kl
-    if decision is not None:
-        return decision.promote, beyond and not decision.promote
-    return rule == "every_phase" and not beyond, beyond
 
 
 def gate_warnings(decisions: Sequence[GateDecision]) -> list[str]:

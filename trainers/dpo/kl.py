@@ -44,26 +44,15 @@ beyond is computed again."""
 class KLEstimate:
     """Eq. 3 of one policy."""
 
-    mean: float
-    """K̂L, nats per token."""
+    mean: float  # K̂L, nats per token
+    # of the mean, over items (0 for a single one). Items of one prompt are correlated, so it is a lower bound
     standard_error: float
-    """Of the mean, over items (0 for a single one). Items of one prompt are correlated, so it is a lower bound."""
-    per_item: tuple[float, ...]
-    """Token average of each item, in their order."""
+    per_item: tuple[float, ...]  # token average of each item, in their order
 
 
 class Divergence:
-    """Eq. 3 along the same completions, again and again, against a reference that stays as it is.
-
-    Args:
-        policy: its adapters.
-        reference: the adapter that others are compared with.
-        items: what they are compared along, at least one.
-        how: they are laid out; as suits the device.
-
-    Raises:
-        ValueError: there are no items.
-    """
+    """Eq. 3 along the same completions, again and again, of adapters against a `reference` that stays as it is; `how`
+    the items are laid out: as suits the device. Raises ValueError without items."""
 
     def __init__(
         self, policy: Policy, reference: str, items: Sequence[Item], how: Layout | None = None
@@ -127,16 +116,11 @@ def _branch_averages(own: torch.Tensor, reference: torch.Tensor, batch: Pass) ->
 def log_known_gain(
     policy: Policy, adapter: str, answers: Mapping[str, Sequence[tuple[str, float]]]
 ) -> list[float]:
-    """log Σ_y π(y|x) · gain(y) for each prompt x over its known answers y: the logarithm of what these answers
-    contribute to the gain that is expected of a sample, in nats.
+    """log Σ_y π(y|x) · gain(y) for each prompt x over its known answers y that improve, nats.
 
     Where good programs are so rare that no sample is one, a score of samples is 0 for every policy; this one still
-    tells two policies apart. All prompts count alike, so that no single one decides.
-
-    Args:
-        policy: its adapters.
-        adapter: the one in question.
-        answers: by prompt, the distinct completions that improve, each with its gain > 0; none may be empty.
+    tells two policies apart. All prompts count alike, so that no single one decides. `answers`: by prompt, distinct
+    completions, each with its gain > 0; none may be empty.
     """
     if not answers:
         return []

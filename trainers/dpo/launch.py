@@ -31,12 +31,8 @@ class LaunchError(RuntimeError):
 
 
 def train_in_processes(policy: Policy, job: TrainJob, folder: Path) -> Trained:
-    """Do a job in `job.settings.processes` processes of their own, with a working folder in `folder`.
-
-    Raises:
-        LaunchError: a process failed.
-        ValueError: the policy's model is in memory only.
-    """
+    """Do a job in `job.settings.processes` processes of their own, with a working folder in `folder`. Raises
+    `LaunchError` if one fails, ValueError if the policy's model is in memory only."""
     if policy.folder is None:
         raise ValueError("the policy's model is in memory only; other processes need its folder")
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,29 +1,24 @@
 """Packing: many completions in few passes of the model, as trees or as padded rows.
 
-Preference pairs of program edits share long prompts: 400 tokens of program, 10 of edit, eight edits per prompt, and the
-prompts for the edit sites of one parent are beginnings of one text. There are two ways to lay them out (`pack`):
+Preference pairs of program edits share long prompts: 400 tokens of program, 10 of edit, eight edits per prompt.
 
 - A *tree* is one sequence, the trie of all prompts and completions (`agents.models.token_trie`), in which each token
-  sees its own beginning (a block mask on top of the causal one) at its own position. Every token has the hidden state
-  that it would have in a sequence of its own, and each common beginning is computed once: on a CPU, whose time goes by
-  tokens, that is a fifth of the work with short prompts and less with long ones. This is why trees are there.
-- *Padded rows* are the sequences one by one, sorted by length, so that a pass holds rows of nearly one length. A GPU
-  takes as long to start a pass over one small model as to compute 32 such rows, and its attention is fastest without a
-  mask: few passes, of few shapes, as large as its memory allows.
+  sees its own beginning at its own position. Each common beginning is computed once: on a CPU, whose time goes by
+  tokens, that is a fifth of the work.
+- *Padded rows* are the sequences one by one, sorted by length. A GPU takes as long to start a pass over one small model
+  as to compute 32 such rows, and its attention is fastest without a mask: few passes, of few shapes.
 
-Logits over a vocabulary of 49,000 are most of what a tree would hold in memory, several times over: as the model's own,
-in float32, as log-probabilities and as their gradient. So the model stops before its head, and the head is applied to a
-few positions at a time, where a completion token is predicted. The gradient of log π(y) with respect to the hidden
-state before the head,
+Logits over a vocabulary of 49,000 are most of what a tree would hold in memory. So the model stops before its head, and
+the head is applied to a few positions at a time, where a completion token is predicted. The gradient of log π(y) with
+respect to the hidden state before the head,
 
     W_y − Σ_v π(v) W_v          (W_v: the head's row of token v),
 
 is as wide as the hidden state and does not depend on what the loss makes of log π, so it is computed on the spot. A
 model that does more to its logits than a frozen matrix product is asked for all its logits instead.
 
-Prompts and completions are tokenised as generation does (`agents.models.tokens`): the prompt alone, by the tokenizer's
-own rule, for the model continued it like that; the completion alone, up to the token that ends its last line and
-without an end-of-sequence token, since it is one line or one function of a program and the text goes on behind it.
+Prompts and completions are tokenised as generation does (`agents.models.tokens`), without an end-of-sequence token,
+since the text goes on behind a completion.
 """
 
 from collections.abc import Callable, Sequence
@@ -70,25 +65,17 @@ class Pass:
     """What goes through the model at once: B sequences of T tokens, with M completion tokens that are predicted from
     K ≤ M distinct places. Tensors are as `to` puts them."""
 
+    # arguments of the model: ``input_ids`` (B, T); for a tree also ``position_ids`` (1, T) and ``attention_mask`` (1,
+    # 1, T, T), True where a token (row) sees another
     inputs: dict[str, torch.Tensor]
-    """Arguments of the model: ``input_ids`` (B, T); for a tree also ``position_ids`` (1, T) and ``attention_mask``
-    (1, 1, T, T), True where a token (row) sees another."""
-    places: torch.Tensor
-    """(K,) where logits are needed, ascending, of B · T."""
-    rows: torch.Tensor
-    """(M,) for each completion token, which of these K predicts it, ascending."""
-    targets: torch.Tensor
-    """(M,) its id."""
-    owners: torch.Tensor
-    """(M,) which branch it belongs to, of `lengths`."""
-    main: torch.Tensor
-    """(K,) one of the tokens that each place predicts."""
-    others: torch.Tensor
-    """Indices of the completion tokens that are not their place's main one."""
-    lengths: tuple[int, ...]
-    """Completion tokens of each branch."""
-    first: np.ndarray
-    """(K + 1,) how many completion tokens are predicted from earlier places."""
+    places: torch.Tensor  # (K,) where logits are needed, ascending, of B · T
+    rows: torch.Tensor  # (M,) for each completion token, which of these K predicts it, ascending
+    targets: torch.Tensor  # (M,) its id
+    owners: torch.Tensor  # (M,) which branch it belongs to, of `lengths`
+    main: torch.Tensor  # (K,) one of the tokens that each place predicts
+    others: torch.Tensor  # indices of the completion tokens that are not their place's main one
+    lengths: tuple[int, ...]  # completion tokens of each branch
+    first: np.ndarray  # (K + 1,) how many completion tokens are predicted from earlier places
 
     def to(self, device: torch.device) -> "Pass":
         """The same with its tensors on `device`."""
@@ -155,10 +142,9 @@ def _padded(length: int) -> int:
 class Packing:
     """Branches in passes."""
 
-    passes: list[Pass]
-    """Each distinct branch is in one of them, once."""
+    passes: list[Pass]  # each distinct branch is in one of them, once
+    # of every branch in the order given: its number among those of all passes, these one after another
     places: list[int]
-    """Of every branch in the order given: its number among those of all passes, these one after another."""
 
 
 def pack(branches: Sequence[Branch], layout: Layout, limit: int = _LARGEST) -> Packing:

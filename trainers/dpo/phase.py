@@ -4,19 +4,16 @@
     K̂L of each (Eq. 3), and Ŝ of each and of the reference, on a fresh random gate subset G_k
     Eq. 4 proposes one ── Eq. 5 (and the inspector's veto) ──▶ REFERENCE moves or stays
 
-The gate judges on prompts that training has not looked at: no pair has one of G_k, and the K̂L that ends the training is
-taken along others.
+The gate judges on prompts that training has not looked at: no pair has one of G_k, and the K̂L that ends the training
+is taken along others. A phase is a function of the policy's two adapters, its pairs and the seed. It either completes
+or leaves both adapters as they were.
 
-A phase is a function of the policy's two adapters, its pairs and the seed. It either completes or leaves both adapters
-as they were, so one that was killed is simply run again.
-
-After a promotion the promoted checkpoint is both the reference and the policy that goes on: the next phase starts where
-policy and reference agree. After a refusal the policy goes on as trained, or returns to where the phase began if it
-ended beyond the budget: from there no phase could be promoted. Without a gate the policy becomes the last checkpoint
-within the budget, if there is one, and the reference never moves (`fixed`) or follows (`every_phase`). Rules are
-compared at equal room: per phase as far from the phase's reference, and from a fixed one k times as far in phase k.
-Where a phase starts is a setting apart. EvoTune = fixed + base; the EvoDPO ablation = every_phase + previous; ATLAS =
-gated + previous.
+After a promotion the promoted checkpoint is both the reference and the policy that goes on. After a refusal the policy
+goes on as trained, or returns to where the phase began if it ended beyond the budget: from there no phase could be
+promoted. Without a gate the policy becomes the last checkpoint within the budget, if there is one, and the reference
+never moves (`fixed`) or follows (`every_phase`). Rules are compared at equal room: per phase as far from the phase's
+reference, and from a fixed one k times as far in phase k. EvoTune = fixed + base; the EvoDPO ablation = every_phase +
+previous; ATLAS = gated + previous.
 """
 
 import math
@@ -29,10 +26,11 @@ from statistics import fmean
 import numpy as np
 
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
+from atlas_gym.intervals import standard_error
 from atlas_gym.seeding import stream, torch_seed
 from atlas_gym.trainers.data.measures import thinned
 from atlas_gym.trainers.data.pairs import PreferencePair
-from atlas_gym.trainers.dpo.gate import GateDecision, gate_decision, paired_gain, propose, reference_moves
+from atlas_gym.trainers.dpo.gate import GateDecision, gate_decision, propose
 from atlas_gym.trainers.dpo.kl import Item
 from atlas_gym.trainers.dpo.settings import GateSettings, PhaseSettings
 from atlas_gym.trainers.dpo.train import StepRecord, Trained, TrainJob, train
@@ -45,60 +43,36 @@ _START = "start"
 class Checkpoint:
     """One member of C_k with both quantities of Eq. 4."""
 
-    name: str
-    """Adapter it was; the last one is the phase-final policy."""
-    step: int
-    """Optimiser step after which it was taken."""
-    kl: float
-    """K̂L against the reference, nats per token."""
-    kl_error: float
-    """Its standard error over the gate subset's completions."""
-    score: float | None
-    """Ŝ, mean over the gate subset's prompts; None where no score was asked for."""
-    gain: float | None
-    """Ŝ − Ŝ of the reference."""
-    gain_error: float | None
-    """Standard error of the gain, paired by prompt; NaN for a single prompt."""
+    name: str  # adapter it was; the last one is the phase-final policy
+    step: int  # optimiser step after which it was taken
+    kl: float  # K̂L against the reference, nats per token
+    kl_error: float  # its standard error over the gate subset's completions
+    score: float | None  # Ŝ, mean over the gate subset's prompts; None where no score was asked for
+    gain: float | None  # ŝ − Ŝ of the reference
+    gain_error: float | None  # standard error of the gain, paired by prompt; NaN for a single prompt
 
 
 @dataclass(frozen=True)
 class PhaseResult:
     """Everything a phase is remembered by; plain values only (`dataclasses.asdict` is its record)."""
 
-    phase: int
-    """Counted from 1."""
-    pairs: int
-    """Pairs trained on."""
-    dropped: int
-    """Pairs left out as too long."""
-    prompts: int
-    """Distinct prompts among them."""
-    tokens: int
-    """Tokens that went through the model while training, reference included."""
-    steps: tuple[StepRecord, ...]
-    """Every optimiser step: loss, margin, accuracy, …."""
-    kls: tuple[tuple[int, float], ...]
-    """(step, K̂L) of each look at it during the training."""
-    gate_prompts: tuple[str, ...]
-    """The gate subset's prompts."""
-    checkpoints: tuple[Checkpoint, ...]
-    """C_k, in the order of their steps."""
-    chosen: int
-    """Index of π_kl in `checkpoints` (Eq. 4); without a gate the last one within the budget."""
-    reference_score: float | None
-    """Ŝ of the reference."""
-    decision: GateDecision | None
-    """Eq. 5; None unless the rule is gated."""
-    promoted: bool
-    """Whether the reference became the chosen checkpoint."""
-    rolled_back: bool
-    """Whether the policy returned to where the phase began."""
-    policy_digest: str
-    """Of the adapter `POLICY` after the phase."""
-    reference_digest: str
-    """Of the adapter `REFERENCE` after the phase."""
-    seconds: dict[str, float] = field(default_factory=dict)
-    """Wall time of `train`, `kl` and `score`."""
+    phase: int  # counted from 1
+    pairs: int  # pairs trained on
+    dropped: int  # pairs left out as too long
+    prompts: int  # distinct prompts among them
+    tokens: int  # tokens that went through the model while training, reference included
+    steps: tuple[StepRecord, ...]  # every optimiser step: loss, margin, accuracy, …
+    kls: tuple[tuple[int, float], ...]  # (step, K̂L) of each look at it during the training
+    gate_prompts: tuple[str, ...]  # the gate subset's prompts
+    checkpoints: tuple[Checkpoint, ...]  # C_k, in the order of their steps
+    chosen: int  # index of π_kl in `checkpoints` (Eq. 4); without a gate the last one within the budget
+    reference_score: float | None  # ŝ of the reference
+    decision: GateDecision | None  # Eq. 5; None unless the rule is gated
+    promoted: bool  # whether the reference became the chosen checkpoint
+    rolled_back: bool  # whether the policy returned to where the phase began
+    policy_digest: str  # of the adapter `POLICY` after the phase
+    reference_digest: str  # of the adapter `REFERENCE` after the phase
+    seconds: dict[str, float] = field(default_factory=dict)  # wall time of `train`, `kl` and `score`
 
 
 Scorer = Callable[[str, Sequence[str]], Sequence[float]]
@@ -122,23 +96,13 @@ def run_phase(
     review: Review | None = None,
     train: Callable[[Policy, TrainJob], Trained] = train,
 ) -> PhaseResult:
-    """Phase number `phase` (from 1) of the run with that `seed`; see the module's description.
+    """Phase number `phase` (from 1) of the run with that `seed`; on any error, an interrupt included, the policy's
+    adapters are as before. Raises ValueError if there are no pairs, or none is short enough.
 
-    Args:
-        policy: its adapters; on any error, an interrupt included, they are as before.
-        pairs: D_k.
-        settings: the training's, and the reference rule.
-        gate: of Eqs. 4 and 5.
-        score: Ŝ by prompt; asked under the gated rule only, once of the reference and once of each checkpoint.
-        phase: its number.
-        seed: of the run.
-        gate_items: prompts that no pair has, each with its preferred completion, for `divided`; without them they are
-            drawn from the pairs themselves, and Ŝ is then in-sample.
-        review: the inspector.
-        train: does the work that costs, in this process unless told otherwise (`trainers.dpo.launch`).
-
-    Raises:
-        ValueError: there are no pairs, or none is short enough.
+    `score`: Ŝ by prompt, asked under the gated rule only, once of the reference and once of each checkpoint.
+    `gate_items`: prompts that no pair has, each with its preferred completion, for `divided`; without them they are
+    drawn from the pairs themselves, and Ŝ is then in-sample. `train` does the work that costs, in this process unless
+    told otherwise.
     """
     gated = settings.reference == "gated"
     if settings.reference == "fixed":
@@ -151,7 +115,7 @@ def run_phase(
         tuple(pairs), settings, settings.checkpoints, tuple(G_k), phase, seed, gate.max_kl,
         tuple(watched or gate_subset(own, gate.stop_prompts, rng)),
     )  # fmt: skip
-    decision = None
+    decision, promoted, rolled_back = None, settings.reference == "every_phase", False
     with _all_or_nothing(policy):
         if settings.initialisation == "base":
             policy.reset(torch_seed(seed, "phase", phase, "adapter") % 2**32)
@@ -160,8 +124,7 @@ def run_phase(
         began = time.perf_counter()
         reference_score, C_k = _scored(trained, score if gated else None, prompts)
         trained.seconds["score"] = time.perf_counter() - began
-        within = [index for index, each in enumerate(C_k) if each.kl <= gate.max_kl]
-        chosen = within[-1] if within else len(C_k) - 1
+        chosen, within = len(C_k) - 1, [index for index, each in enumerate(C_k) if each.kl <= gate.max_kl]
         if gated:
             # Eqs. 4 and 5, and then the inspector, who can only refuse.
             scores = [math.nan if c.score is None else c.score for c in C_k]
@@ -169,10 +132,15 @@ def run_phase(
             gain, error = (math.nan if v is None else v for v in (C_k[chosen].gain, C_k[chosen].gain_error))
             ruled = gate_decision(gain, C_k[chosen].kl, gate, [c.kl for c in C_k], error)
             decision = ruled if review is None else review(ruled, C_k[chosen])
-            if decision.promote and not ruled.promote:
+            promoted = decision.promote
+            if promoted and not ruled.promote:
                 raise ValueError("the inspector promoted what the gate refused; it may only be more careful")
-        kl = C_k[-1 if gated else chosen].kl
-        promoted, rolled_back = reference_moves(settings.reference, decision, kl, gate.max_kl)
+            # Beyond the budget, or no number.
+            rolled_back = not promoted and not C_k[-1].kl <= gate.max_kl
+        elif within:
+            chosen = within[-1]
+        else:
+            promoted, rolled_back = False, True
         if (promoted or not gated) and C_k[chosen].name != POLICY:
             policy.copy(C_k[chosen].name, POLICY)
         if promoted:
@@ -213,16 +181,17 @@ def _scored(
 ) -> tuple[float | None, tuple[Checkpoint, ...]]:
     """Ŝ of the reference, and C_k with Ŝ on the prompts of G_k; None without a `score`."""
 
-    def mean(values: Sequence[float]) -> float:
+    def mean(values: Sequence[float] | np.ndarray) -> float:
         return float(np.mean(values)) if len(values) else math.nan
 
-    reference = None if score is None else score(REFERENCE, prompts)
+    reference = None if score is None else np.asarray(score(REFERENCE, prompts), dtype=float)
     found = []
     for name, step in {**trained.checkpoints, POLICY: len(trained.steps)}.items():
         own, gain, error = None, None, None
         if score is not None and reference is not None:
-            values = score(name, prompts)
-            own, (gain, error) = mean(values), paired_gain(values, reference)
+            values = np.asarray(score(name, prompts), dtype=float)
+            own, gain = mean(values), mean(values - reference)
+            error = float(standard_error(values - reference))
         kl = trained.kls[name]
         found.append(Checkpoint(name, step, kl.mean, kl.standard_error, own, gain, error))
     return None if reference is None else mean(reference), tuple(found)

@@ -5,14 +5,12 @@ from typing import ClassVar, Literal
 
 from atlas_gym.trainers.store.plain import require
 
-ReferenceRule = Literal["fixed", "every_phase", "gated"]
-
 
 @dataclass(frozen=True)
 class PhaseSettings:
     """A phase: how it trains, its checkpoints, and what becomes of the reference."""
 
-    reference: ReferenceRule = "gated"
+    reference: Literal["fixed", "every_phase", "gated"] = "gated"
     """When the reference becomes the policy: never (`fixed`), after each phase (`every_phase`), or if the gate lets it
     (`gated`)."""
     initialisation: Literal["base", "previous"] = "previous"

@@ -51,68 +51,49 @@ _CLIP = 1.0
 class TrainJob:
     """What is to be done with a policy."""
 
-    pairs: tuple[PreferencePair, ...]
-    """D_k."""
-    settings: PhaseSettings
-    """How to train."""
-    checkpoints: int
-    """Intermediate checkpoints to keep."""
+    pairs: tuple[PreferencePair, ...]  # D_k
+    settings: PhaseSettings  # how to train
+    checkpoints: int  # intermediate checkpoints to keep
+    # (prompt, completion) along which Eq. 3 of the checkpoints is taken; none: it is not
     gate_items: tuple[Item, ...]
-    """(prompt, completion) along which Eq. 3 of the checkpoints is taken; none: it is not."""
-    phase: int
-    """Number of the phase, for its random streams."""
-    seed: int
-    """Seed of the run."""
-    max_kl: float = math.inf
-    """K̂L beyond which there is nothing to gain."""
+    phase: int  # number of the phase, for its random streams
+    seed: int  # seed of the run
+    max_kl: float = math.inf  # K̂L beyond which there is nothing to gain
+    # (prompt, completion) along which K̂L is measured while training; default: the gate's
     stop_items: tuple[Item, ...] = ()
-    """(prompt, completion) along which K̂L is measured while training; default: the gate's."""
 
 
 @dataclass(frozen=True)
 class StepRecord:
     """One optimiser step, averages over its pairs."""
 
-    step: int
-    """Counted from 1."""
-    loss: float
-    """DPO's is ln 2 where policy and reference agree."""
-    margin: float
-    """β times the difference of the log-ratios of chosen and rejected."""
-    accuracy: float
-    """Share of pairs with a positive margin."""
-    chosen_reward: float
-    """β · log π/π_ref of the chosen completions."""
-    rejected_reward: float
-    """β · log π/π_ref of the rejected ones."""
-    grad_norm: float
-    """Before clipping."""
-    entropy: float
-    """Entropy of the policy's next-token distribution along the completions, nats."""
+    step: int  # counted from 1
+    loss: float  # DPO's is ln 2 where policy and reference agree
+    margin: float  # β times the difference of the log-ratios of chosen and rejected
+    accuracy: float  # share of pairs with a positive margin
+    chosen_reward: float  # β · log π/π_ref of the chosen completions
+    rejected_reward: float  # β · log π/π_ref of the rejected ones
+    grad_norm: float  # before clipping
+    entropy: float  # entropy of the policy's next-token distribution along the completions, nats
 
 
 @dataclass
 class Trained:
     """What a training leaves besides the policy's adapters: `POLICY` trained, and one for every checkpoint."""
 
-    steps: list[StepRecord] = field(default_factory=list)
-    """Every optimiser step."""
+    steps: list[StepRecord] = field(default_factory=list)  # every optimiser step
+    # intermediate checkpoints: adapter name → step after which it was taken
     checkpoints: dict[str, int] = field(default_factory=dict)
-    """Intermediate checkpoints: adapter name → step after which it was taken."""
+    # (step, K̂L) of each look at it, nats per token
     looks: list[tuple[int, float]] = field(default_factory=list)
-    """(step, K̂L) of each look at it, nats per token."""
+    # Eq. 3 of the checkpoints in the order of their steps, and last of `POLICY`
     kls: dict[str, KLEstimate] = field(default_factory=dict)
-    """Eq. 3 of the checkpoints in the order of their steps, and last of `POLICY`."""
-    pairs: int = 0
-    """Pairs trained on, per epoch."""
-    dropped: int = 0
-    """Pairs left out because they were too long."""
+    pairs: int = 0  # pairs trained on, per epoch
+    dropped: int = 0  # pairs left out because they were too long
+    # tokens that went through the model forwards, padding and the reference's passes included
     tokens: int = 0
-    """Tokens that went through the model forwards, padding and the reference's passes included."""
-    seconds: dict[str, float] = field(default_factory=dict)
-    """Wall time of `train` and `kl`."""
-    processes: int = 1
-    """How many shared the work."""
+    seconds: dict[str, float] = field(default_factory=dict)  # wall time of `train` and `kl`
+    processes: int = 1  # how many shared the work
 
 
 @dataclass(frozen=True)
@@ -121,8 +102,7 @@ class Example:
 
     chosen: Branch
     rejected: Branch
-    reference: tuple[float, float] = (0.0, 0.0)
-    """log π_ref of both completions."""
+    reference: tuple[float, float] = (0.0, 0.0)  # log π_ref of both completions
 
 
 def train(
@@ -131,20 +111,12 @@ def train(
     on_step: Callable[[StepRecord], None] | None = None,
     how: Layout | None = None,
 ) -> Trained:
-    """Tune the adapter `POLICY` against `REFERENCE` until its K̂L has grown by the target, or is `max_kl`, or the epochs
-    end; with the model in this process (of several processes: this one's share).
+    """Tune the adapter `POLICY` against `REFERENCE` until its K̂L has grown by the target, or is `max_kl`, or the
+    epochs end; of several processes, this one's share.
 
     At `settings.checks` evenly spaced steps of each epoch K̂L is measured, if there is a target. The last `checkpoints`
-    of the policies at these steps, before the final one, become adapters `checkpoint-1`, ….
-
-    Args:
-        policy: its adapters.
-        job: what to train on, and how.
-        on_step: hears of each step as it happens.
-        how: sequences are laid out; as suits the device.
-
-    Raises:
-        ValueError: no pair is short enough, or there is none.
+    of the policies at these steps, before the final one, become adapters `checkpoint-1`, …. `how` sequences are laid
+    out: as suits the device. Raises ValueError if no pair is short enough, or there is none.
     """
     began = time.perf_counter()
     settings, how = job.settings, how or layout(policy.device)
@@ -200,11 +172,8 @@ def train(
 
 
 def training_data(tokenizer: Any, job: TrainJob) -> tuple[list[Example], list[int]]:
-    """The job's pairs that are short enough, and the order in which they are trained on, all epochs.
-
-    Raises:
-        ValueError: none is.
-    """
+    """The job's pairs that are short enough, and the order in which they are trained on, all epochs. ValueError without
+    any."""
     settings = job.settings
     examples = [encoded(tokenizer, pair) for pair in job.pairs]
     examples = [own for own in examples if _length(own) <= settings.max_tokens]
@@ -218,11 +187,8 @@ def training_data(tokenizer: Any, job: TrainJob) -> tuple[list[Example], list[in
 
 
 def encoded(tokenizer: Any, pair: PreferencePair) -> Example:
-    """The pair as tokens.
-
-    What is rejected has no end. That a line ends where it does is not what is wrong with it, and a policy that is
-    taught otherwise, by lines mostly shorter than the chosen ones, writes lines that do not end.
-    """
+    """The pair as tokens. What is rejected has no end: a policy that is taught that lines do not end where they do
+    writes lines that do not end."""
     prompt, body = encode_prompt(tokenizer, pair.prompt), pair.rejected.rstrip("\n")
     texts = pair.chosen, body if body.strip() else pair.rejected
     chosen, rejected = (encode_completion(tokenizer, pair.prompt, text) for text in texts)
@@ -237,8 +203,7 @@ def _step(
     policy: Policy, learner: Learner, optimizer: Any, batch: Sequence[Example], settings: PhaseSettings, how: Layout,
     most: int,
 ) -> tuple[float, ...]:  # fmt: skip
-    """One step of the optimiser, `most` tokens in a pass; in several processes with the gradients and averages of all.
-    Returns what a `StepRecord` has but its number."""
+    """A step of the optimiser, `most` tokens in a pass, over all processes: what a `StepRecord` has but its number."""
     rank, size = processes()
     own = [batch[i] for i in divide([tuple(example.chosen[0]) for example in batch], size)[rank]]
     tokens = sum(len(example.chosen[1]) for example in batch)
@@ -269,8 +234,7 @@ def _step(
 def losses(
     model: Any, examples: Sequence[Example], settings: PhaseSettings, how: Layout, most: int, of: tuple[int, int, int]
 ) -> torch.Tensor:  # fmt: skip
-    """What these examples add to the batch's loss, margin, accuracy, rewards of chosen and rejected, and entropy; `of`:
-    the batch's pairs, chosen tokens and tokens."""
+    """What these examples add to what a `StepRecord` has; `of`: the batch's pairs, chosen tokens and tokens."""
     packing = pack([own.chosen for own in examples] + [own.rejected for own in examples], how, most)
     log_probs, entropies = [], []
     for each in packing.passes:
@@ -348,11 +312,9 @@ def divide(prompts: Sequence[Hashable], parts: int) -> list[list[int]]:
 
 
 def batch_order(groups: Sequence[Sequence[int]], batch_size: int, rng: np.random.Generator) -> list[int]:
-    """A random order of pairs in which each batch of `batch_size` consecutive pairs is of few groups.
-
-    The pairs of each group are shuffled and cut into full batches; what is left over is lined up, largest first, and
-    cut likewise; the full batches are then shuffled. An incomplete batch comes last.
-    """
+    """A random order of pairs in which each batch of `batch_size` consecutive pairs is of few groups: those of each
+    group are shuffled and cut into full batches; what is left over is lined up, largest first, and cut likewise; the
+    full batches are then shuffled. An incomplete batch comes last."""
     full: list[list[int]] = []
     rest: list[list[int]] = []
     for group in groups:

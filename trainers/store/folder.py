@@ -12,12 +12,8 @@ _FOREIGN = "wandb"
 
 
 def refuse_links(folder: Path) -> None:
-    """Refuse a folder in which something is neither a file nor a folder: to write there could overwrite anything. So
-    could a rollback journal, in which SQLite reads the name of a file that it deletes; stores have another kind.
-
-    Raises:
-        StoreError: the message names what it is, and the way out.
-    """
+    """Raise `StoreError` if something in a folder is neither a file nor a folder: to write there could overwrite
+    anything. So could a rollback journal, in which SQLite reads the name of a file that it deletes."""
     for place, folders, files in os.walk(folder):
         if place == os.fspath(folder):
             folders[:] = [name for name in folders if name != _FOREIGN or Path(place, name).is_symlink()]
@@ -33,11 +29,8 @@ def refuse_links(folder: Path) -> None:
 
 
 def write_anew(path: Path, content: str | bytes) -> Path:
-    """Write a file beside its place and rename it, so that no link is followed and half a file never left.
-
-    Raises:
-        OSError: it cannot be written; the error names `path`.
-    """
+    """Write a file beside its place and rename it, so that no link is followed and half a file never left. Raises
+    OSError that names `path`."""
     data = content.encode(errors="replace") if isinstance(content, str) else content
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:

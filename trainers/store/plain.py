@@ -34,11 +34,7 @@ def read_value(text: str) -> Any:
 
 
 def read_mapping(path: Path, what: str) -> dict[str, Any]:
-    """The settings in a YAML file; none if it is empty.
-
-    Raises:
-        SettingsError: it cannot be read, is no YAML, or holds something else; `what` names it there.
-    """
+    """The settings in a YAML file, none if it is empty; `what` names it in a `SettingsError`."""
     try:
         values = yaml_text.read(path)
     except OSError as error:
@@ -71,11 +67,8 @@ def adapter_of(cls: type[T]) -> "TypeAdapter[list[T]]":
 
 
 def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
-    """Make a (nested) dataclass from a mapping. `where`: what a complaint begins with.
-
-    Raises:
-        SettingsError: an unknown key, a value of the wrong kind, or one the dataclass itself refuses.
-    """
+    """A (nested) dataclass from a mapping. Raises `SettingsError`, whose message begins with `where`, for an unknown
+    key and a value of the wrong kind or that the dataclass itself refuses."""
     from pydantic import ValidationError
 
     try:

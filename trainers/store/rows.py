@@ -87,13 +87,8 @@ def mapping(text: str) -> dict[str, Any]:
 
 
 def candidate_row(record: Candidate, site: int = 1, phase: int | None = None) -> tuple:
-    """A candidate as a row of `CANDIDATE_COLUMNS`.
-
-    Args:
-        record: the candidate.
-        site: number of its prompt among those of its island's round, from 1.
-        phase: the phase for which a supporter wrote it; None for exploration.
-    """
+    """A candidate as a row of `CANDIDATE_COLUMNS`. `site`: number of its prompt among those of its island's round;
+    `phase`: for which a supporter wrote it."""
     values = dict(vars(record), phase=phase)
     values["metrics"] = json.dumps(dict(record.metrics))
     values |= {"is_copy": int(record.is_copy), "evaluated": int(record.evaluated)}

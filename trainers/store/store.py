@@ -37,15 +37,8 @@ _LONGEST_VALUE = 2**26
 
 
 class RunStore(StoreQueries):
-    """A run's database and its folder.
-
-    Args:
-        folder: the run's folder; made if it is missing.
-
-    Raises:
-        StoreError: the folder cannot be written to, another process holds the run, the file is not a run store, or it
-            is of another version.
-    """
+    """A run's database and its folder, which is made if it is missing. Raises `StoreError` if the folder cannot be
+    written to, another process holds the run, or the file is no run store of this version."""
 
     def __init__(self, folder: Path):
         self.folder = Path(folder)
@@ -78,11 +71,8 @@ class RunStore(StoreQueries):
 
     @classmethod
     def open_readonly(cls, folder: Path) -> "RunStore":
-        """A store to look at, of a finished run or of one under way: it shows the moment at which it was opened.
-
-        Raises:
-            StoreError: there is no run store in the folder, or it is of another version.
-        """
+        """A store to look at, of a finished run or of one under way: it shows the moment at which it was opened. Raises
+        `StoreError` if there is no run store of this version in the folder."""
         store = cls.__new__(cls)
         store.folder, store._lock = Path(folder), None
         path = store.folder / "run.sqlite"
@@ -128,11 +118,7 @@ class RunStore(StoreQueries):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of the block's writes, or none of them.
-
-        Raises:
-            StoreError: the write failed (a full disk, say); the store is as it was before the block.
-        """
+        """All of the block's writes, or none of them and `StoreError` (a full disk, say)."""
         try:
             with self._db:  # whatever ends the block, Ctrl-C included, leaves no half of it
                 self._db.execute("BEGIN IMMEDIATE")

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atlas_gym.agents.proposals.constants import constants
-from atlas_gym.agents.proposals.source import Source, Splice
+from atlas_gym.agents.proposals.source import Source
 from tests.agents.supporters.samples import BANDIT, BANDIT_LOOP, BURGERS
 
 
@@ -50,11 +50,6 @@ NO_CONSTANTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("expression", NO_CONSTANTS)
-def test_what_is_no_constant_to_tune(expression):
-    assert constants(parse(f"def policy(context, history, t):\n    return {expression}")) == []
-
-
 def test_unnamed_constants_are_found_with_their_surroundings():
     source = "def policy(context, history, t):\n    s = 1.5 * bonus + history[-50:]\n    return s"
     assert [(c.name, c.value, c.named) for c in constants(parse(source))] == [
@@ -68,20 +63,6 @@ def test_edits_keep_everything_else():
     code = parse(source)
     (constant,) = constants(code)
     assert code.apply((code.replace(constant.node, "20"),)) == source.replace("50", "20")
-
-
-def test_windows_newlines_are_normalised():
-    code = parse("def policy(context, history, t):\r\n    k = 5\r\n    return k\r\n")
-    (constant,) = constants(code)
-    assert code.apply((code.replace(constant.node, "7"),)) == (
-        "def policy(context, history, t):\n    k = 7\n    return k\n"
-    )
-
-
-def test_overlapping_edits_are_refused():
-    code = parse(BANDIT)
-    assert code.apply((Splice(10, 20, "a"), Splice(15, 25, "b"))) is None
-    assert code.apply((Splice(10, 20, "a"), Splice(20, 25, "b"))) is not None
 
 
 @pytest.mark.parametrize("source", ["", "def policy(", "policy = 3", "x = 1", "\x00", "(" * 3000, "\ud800"])

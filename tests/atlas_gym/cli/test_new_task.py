@@ -30,13 +30,6 @@ def test_nothing_is_overwritten(tmp_path):
         write_task("KeptRods", tmp_path)
 
 
-@pytest.mark.parametrize("name", ["class", "random", "atlas_gym"])
-def test_names_that_python_has_are_refused(name, tmp_path):
-    with pytest.raises(ValueError, match=f"Python has a {name} already"):
-        write_task(name, tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
 def test_names_that_are_none_are_refused(tmp_path):
     with pytest.raises(ValueError, match="begin it with a letter"):
         write_task("2048", tmp_path)

@@ -3,10 +3,6 @@ import pickle
 
 import gymnasium
 import numpy as np
-import pytest
-from gymnasium.error import CustomSpaceError
-from gymnasium.spaces import Tuple
-from gymnasium.vector.utils import batch_space, create_shared_memory
 
 import atlas_gym
 from atlas_gym.envs.episode import Episode, EpisodeSettings
@@ -45,17 +41,6 @@ def test_copies_are_equal_and_others_are_not():
     assert space != Source(101, pool=PROGRAMS)
     assert space != Source(100)
     assert space != gymnasium.spaces.Text(100)
-
-
-def test_batches_are_tuples_of_texts():
-    batch = batch_space(Source(100, pool=PROGRAMS), 3)
-    assert isinstance(batch, Tuple)
-    assert batch.sample() in batch
-
-
-def test_shared_memory_is_refused_with_the_fix():
-    with pytest.raises(CustomSpaceError, match="shared_memory=False"):
-        create_shared_memory(Source(10), n=2)
 
 
 def test_an_incumbent_of_nothing_but_backticks_leaves_the_observation_in_its_space():

@@ -146,15 +146,6 @@ def test_what_a_worker_dies_of_counts_more_than_who_told_it_to_die_meanwhile(num
 # --- a busy machine -------------------------------------------------------------------------------------------
 
 
-def test_where_the_kernel_does_not_measure_waiting_all_time_counts(confined, monkeypatch):
-    def unknown(path):
-        raise FileNotFoundError(path)
-
-    monkeypatch.setattr(workers, "open", unknown, raising=False)
-    evaluation = confined.evaluate(SLEEPING, replace(TASK, limits=Limits(wall_s=0.5)))
-    assert evaluation.status is Status.TIMEOUT
-
-
 def test_a_machine_too_busy_for_anything_is_no_fault_of_the_program(confined, monkeypatch):
     monkeypatch.setattr(workers, "STARVED", 0.005)  # as if everything had been waited for
     with pytest.raises(InfrastructureError, match=r"the machine is too busy|a worker ended early"):

@@ -51,13 +51,6 @@ def test_feasibility_is_exact(circles):
     assert (infeasibility(np.array(circles)) == "") == feasible_in_whole_numbers(circles)
 
 
-def test_an_overlap_that_floats_cannot_see_is_one():
-    x, y, r = 0.1, 0.1, 0.1
-    u, v, s = 0.2, 0.3, 0.12360679774997896
-    assert math.hypot(x - u, y - v) >= r + s
-    assert infeasibility(np.array([(x, y, r), (u, v, s)])).startswith("circles 0 and 1 overlapping by")
-
-
 def test_touching_circles_and_walls_are_feasible_to_the_last_bit():
     touching = np.array([[0.25, 0.25, 0.25], [0.75, 0.25, 0.25], [0.25, 0.75, 0.25], [0.75, 0.75, 0.25]])
     assert infeasibility(touching) == ""
@@ -90,19 +83,6 @@ def test_no_pair_of_points_or_of_dust_is_looked_at_exactly():
 def test_what_is_wrong_is_named(circles, message):
     with pytest.raises(CandidateError, match=f"pack returned {message}"):
         packed(circles)
-
-
-@pytest.mark.parametrize(
-    ("returned", "message"),
-    [
-        ("[[0.5, 0.5]]", "2 values"),
-        ("[[0.5, 0.5]], [0.1, 0.1]", "shape"),
-        ("[[0.5, float('nan')]], [0.1]", "NaN"),
-    ],
-)
-def test_what_is_no_packing_is_refused_in_words(returned, message):
-    with pytest.raises(CandidateError, match=message):
-        judge_in_process(f"def pack(n):\n    return {returned}\n", CirclePacking(n=1, best_known=0.5))
 
 
 def test_the_score_is_the_sum_of_the_radii_against_the_best_known():

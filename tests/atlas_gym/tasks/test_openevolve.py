@@ -7,7 +7,6 @@ import pytest
 
 from atlas_gym import make_task
 from atlas_gym.evaluation import ConfinedEvaluator, EvaluatorError, EvaluatorPool, Status
-from atlas_gym.tasks.registry import find_task
 
 START = '''\
 # EVOLVE-BLOCK-START
@@ -123,13 +122,6 @@ def test_a_configuration_that_grows_is_refused(text, tmp_path):
     (tmp_path / "bomb" / "config.yaml").write_text(text)
     with pytest.raises(ValueError, match=r"config\.yaml is no YAML"):
         make_task(folder)
-
-
-def test_references_from_data_do_not_reach_a_folder(tmp_path):
-    folder = write_folder(tmp_path / "unknown")
-    with pytest.raises(ValueError, match="name it yourself"):
-        find_task(folder, importing=False)
-    assert find_task(folder) is find_task(folder, importing=False)
 
 
 UNFIT = {

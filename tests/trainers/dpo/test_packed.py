@@ -112,20 +112,6 @@ def test_values_are_those_of_all_logits(policy, rows, make):
     assert "forward" not in vars(policy.model.get_output_embeddings())
 
 
-@pytest.mark.parametrize("why", ["more is done to the logits", "the head is trained"])
-def test_other_heads_are_asked_for_all_logits(policy, why, monkeypatch):
-    expected = token_values(policy.model, tree(BRANCHES))
-    if why == "the head is trained":
-        monkeypatch.setattr(policy.model.get_output_embeddings().weight, "requires_grad", True)
-    else:
-        monkeypatch.setattr(policy.model.config, "final_logit_softcapping", 30.0, raising=False)
-    with mock.patch.object(packed, "logits", wraps=logits) as asked:
-        found = token_values(policy.model, tree(BRANCHES))
-    assert asked.call_count == 1
-    for value, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(value, other, atol=1e-5, rtol=1e-5)
-
-
 def test_a_certain_token_has_an_exact_gradient_in_bfloat16():
     """W_y − Σ π(v) W_v is a difference of two nearly equal numbers if π(y) is nearly 1."""
     random = torch.Generator().manual_seed(0)
@@ -141,10 +127,3 @@ def test_a_certain_token_has_an_exact_gradient_in_bfloat16():
 
     exact = gradient(torch.float32)
     assert (gradient(torch.bfloat16) - exact).norm() < 0.05 * exact.norm()
-
-
-def test_under_autocast_it_is_the_rounded_product(policy):
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        found, expected = (of(policy.model, tree(BRANCHES)) for of in (token_values, by_definition))
-    assert found[0].dtype == torch.float32
-    torch.testing.assert_close(found[0], expected[0], atol=1e-5, rtol=1e-5)

@@ -183,12 +183,6 @@ def test_pairs_that_are_too_long_are_left_out_and_counted(policy):
         run(policy, settings=dataclasses.replace(SETTINGS, max_tokens=3))
 
 
-def test_the_gate_subset_may_come_from_elsewhere(policy):
-    items = [("other =", " 1\n"), ("yet another =", " 2\n")]
-    result = run(policy, gate_items=items)
-    assert result.gate_prompts == ("other =", "yet another =")
-
-
 @given(count=st.integers(1, 20), prompts=st.integers(1, 9), stop=st.integers(1, 9))
 def test_the_gate_and_the_end_of_the_training_look_at_different_prompts(count, prompts, stop):
     items = [(f"p{i // 2}", f"{i}") for i in range(2 * count)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_gym.trainers.store.plain import SettingsError, build, merge, plain, read_mapping, require
+from atlas_gym.trainers.store.plain import SettingsError, build, plain, read_mapping, require
 
 
 @dataclass(frozen=True)
@@ -82,26 +82,3 @@ def test_what_has_no_default_is_asked_for_by_name():
 
     with pytest.raises(SettingsError, match=r"^there\.address is needed"):
         build(Needy, {}, "there.")
-
-
-def test_merge_keeps_what_is_not_overridden():
-    base = {"inner": {"rate": 1, "steps": 2}, "name": "x"}
-    assert merge(base, {"inner": {"rate": 3}}) == {"inner": {"rate": 3, "steps": 2}, "name": "x"}
-    assert base["inner"] == {"rate": 1, "steps": 2}
-
-
-@pytest.mark.parametrize(
-    ("bound", "inside", "outside"),
-    [
-        ("positive", (1e-9, 3), (0, -1)),
-        ("at least 1", (1, 2), (0,)),
-        ("in [0, 1)", (0, 0.9), (-0.1, 1)),
-        ("in (0, 1]", (0.1, 1), (0, 1.1)),
-    ],
-)
-def test_numbers_keep_their_bounds(bound, inside, outside):
-    for limit in inside:
-        require(Outer(limit=limit), {bound: "limit"})
-    for limit in (*outside, float("nan")):
-        with pytest.raises(ValueError, match="limit must be"):
-            require(Outer(limit=limit), {bound: "limit"})

@@ -1,7 +1,6 @@
 import pytest
 
 from atlas_gym.tasks.bandit.params import BanditParams
-from atlas_gym.tasks.bandit.task import BanditTask
 
 
 @pytest.mark.parametrize(
@@ -19,9 +18,3 @@ from atlas_gym.tasks.bandit.task import BanditTask
 def test_values_out_of_range_are_refused_by_name(name, value):
     with pytest.raises(ValueError, match=name):
         BanditParams(**{name: value})
-
-
-def test_another_horizon_alone_keeps_the_speed_of_the_drift():
-    shorter = BanditTask.from_keywords(horizon=100)
-    assert shorter.variation_budget == pytest.approx(20.0)
-    assert BanditTask.from_keywords(horizon=100, variation_budget=7.0).variation_budget == 7.0

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atlas_gym.experiments.benchmarks.burgers import build_network, train_nested
-from atlas_gym.tasks.burgers.build import BuildError
 from atlas_gym.tasks.burgers.in_process import train_in_process
 from atlas_gym.tasks.burgers.network import draw_parameters, draw_points
 from atlas_gym.tasks.burgers.params import BurgersParams
@@ -108,13 +107,3 @@ def test_two_steps_of_the_same_points_do_not_share_state():
     one.forward(theta)
     assert np.array_equal(one.backward(adjoint), gradient)
     assert np.array_equal(one.forward(theta), before)
-
-
-@needs_compiler
-def test_the_kernel_refuses_networks_it_is_not_made_for():
-    params, points, _ = set_up(hidden_width=12)
-    with pytest.raises(BuildError, match="multiples of 8"):
-        CompiledStep(params, [points])
-    deep, points, _ = set_up(hidden_layers=17)
-    with pytest.raises(BuildError, match="at most 16"):
-        CompiledStep(deep, [points])
