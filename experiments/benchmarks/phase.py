@@ -18,6 +18,7 @@ import resource
 import tempfile
 import time
 import warnings
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
@@ -88,9 +89,11 @@ def contend(name: str, options: argparse.Namespace) -> dict[str, Any]:
     return {"seconds": seconds - kl, "cpu": cpu, "memory": memory / 1e9, "kl": kl, "losses": steps}
 
 
-def stock(policy: Policy, job: TrainJob, **changes: Any) -> list[dict[str, float]]:
-    """Do a job's training with TRL's trainer, against the policy as it is now; its log of every step. `changes`: to
-    TRL's configuration."""
+def stock(
+    policy: Policy, job: TrainJob, callbacks: Sequence[Any] = (), **changes: Any
+) -> list[dict[str, Any]]:
+    """Do a job's training with TRL's trainer, against the policy as it is now; its log of every step, and what
+    `callbacks` log of a gate. `changes`: to TRL's configuration."""
     settings = job.settings
     data, order = training_data(policy.tokenizer, job)
     columns = {
@@ -112,10 +115,10 @@ def stock(policy: Policy, job: TrainJob, **changes: Any) -> list[dict[str, float
         }  # fmt: skip
         trainer = StockDPOTrainer(
             policy.model, args=DPOConfig(**options | changes), train_dataset=Dataset.from_dict(columns),
-            processing_class=policy.tokenizer,
+            processing_class=policy.tokenizer, callbacks=list(callbacks),
         )  # fmt: skip
         trainer.train()
-    return [entry for entry in trainer.state.log_history if "loss" in entry]
+    return [entry for entry in trainer.state.log_history if "loss" in entry or "gate/kl" in entry]
 
 
 class StockDPOTrainer(DPOTrainer):

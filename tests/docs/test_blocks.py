@@ -22,8 +22,10 @@ from tests.docs.pages import PAGES, ROOT, Block, blocks, inline_commands
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 OF_THEIR_OWN = {"own-task.md"}
 """Pages whose blocks need the files of one another: their tests lie with what they are about."""
+TRAINS = {"gated-reference.md"}
+"""Pages whose blocks train the embedded model: half a minute."""
 PYTHON = [
-    page
+    pytest.param(page, marks=[pytest.mark.slow] * (page.name in TRAINS), id=page.name)
     for page in PAGES
     if page.name not in OF_THEIR_OWN and any(block.language == "python" for block in blocks(page))
 ]
@@ -46,8 +48,10 @@ def test_every_block_says_its_language(block):
     assert block.language in LANGUAGES
 
 
-@pytest.mark.parametrize("page", PYTHON, ids=lambda page: page.name)
-def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", PYTHON)
+def test_python_blocks_run_in_order(page, tmp_path, monkeypatch, request):
+    if page.name in TRAINS:
+        request.getfixturevalue("embedded_weights")
     for package, extra in NEEDED.get(page.name, {}).items():
         pytest.importorskip(package, reason=f"needs the extra `{extra}`")
     monkeypatch.chdir(tmp_path)

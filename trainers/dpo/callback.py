@@ -1,31 +1,4 @@
-"""A reference that moves through EvoDPO's gate, for TRL's `DPOTrainer` and any PEFT model.
-
-    from datasets import Dataset
-    from peft import LoraConfig, get_peft_model
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-    from trl import DPOConfig, DPOTrainer
-    from atlas_gym.trainers.dpo.callback import GatedReference
-
-    folder = "HuggingFaceTB/SmolLM2-135M-Instruct"
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = get_peft_model(AutoModelForCausalLM.from_pretrained(folder), LoraConfig(task_type="CAUSAL_LM"))
-    rows = [{"prompt": f"{n} + {n} =", "chosen": f" {2 * n}", "rejected": f" {2 * n + 1}"} for n in range(64)]
-    held_out = [(f"{n} + {n} =", f" {2 * n}") for n in range(64, 80)]
-
-    def score(model):  # of each held-out prompt, higher is better
-        model.eval()
-        found = []
-        for prompt, answer in held_out:
-            tokens = tokenizer(prompt, return_tensors="pt").to(model.device)
-            said = tokenizer.decode(model.generate(**tokens, max_new_tokens=3, do_sample=False)[0])
-            found.append(float(answer in said))
-        return found
-
-    gate = GatedReference(score=score, items=held_out, max_kl=0.5, every=8)
-    trainer = DPOTrainer(model, args=DPOConfig("out", bf16=False), train_dataset=Dataset.from_list(rows),
-                         processing_class=tokenizer, callbacks=[gate])
-    trainer.train()
-    print([entry for entry in trainer.state.log_history if "gate/promoted" in entry])
+"""A reference that moves through EvoDPO's gate, for TRL's `DPOTrainer` and any PEFT model: `docs/gated-reference.md`.
 
 TRL keeps the reference of a PEFT model as a frozen adapter, "ref", and takes the base where there is none. Every
 `every` steps, a phase, the gate of a run of ATLAS (`trainers.dpo.gate`) decides whether "ref" becomes the policy. TRL's
@@ -34,18 +7,17 @@ checkpoints hold both adapters and the decisions, so that a resumed training goe
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from math import inf
+from typing import Any
 
-import numpy as np
 import torch
 from peft import PeftModel
 from transformers import TrainerCallback
 from trl.trainer.utils import use_adapter
 
-from atlas_gym.intervals import standard_error
-from atlas_gym.trainers.dpo.gate import gate_decision
+from atlas_gym.trainers.dpo.gate import gate_decision, paired_gain, reference_moves
 from atlas_gym.trainers.dpo.kl import Divergence, Item
-from atlas_gym.trainers.dpo.settings import GateSettings
+from atlas_gym.trainers.dpo.settings import GateSettings, ReferenceRule
 
 _REFERENCE = "ref"
 """What TRL calls the adapter."""
@@ -64,7 +36,8 @@ class GatedReference(TrainerCallback):
         items: (prompt, preferred completion), along which K̂L (Eq. 3) is measured; not in the training data either.
         max_kl: δ_H, nats per token.
         every: optimiser steps of a phase.
-        rule: "gated", or for comparison "fixed" (the reference stays) and "every_phase" (it always moves).
+        rule: "gated", or for comparison "fixed" (the reference stays, whatever happens) and "every_phase" (it moves
+            unless the policy is beyond `max_kl`).
         min_gain: ε_s in units of the score.
         standard_errors: ε_s in standard errors of the gain, paired by prompt.
     """
@@ -75,7 +48,7 @@ class GatedReference(TrainerCallback):
         items: Sequence[Item],
         max_kl: float = 0.5,
         every: int = 100,
-        rule: Literal["gated", "fixed", "every_phase"] = "gated",
+        rule: ReferenceRule = "gated",
         min_gain: float = 0.0,
         standard_errors: float = 2.0,
     ) -> None:
@@ -102,19 +75,20 @@ class GatedReference(TrainerCallback):
         model.eval()
         adapted: Any = _Adapted(model, kwargs["processing_class"])
         kl = Divergence(adapted, _REFERENCE, self.items, "rows").of([policy])[policy].mean
-        promoted = self.rule == "every_phase"
         entry: dict[str, Any] = {"gate/kl": kl}
+        decision = None
         if self.rule == "gated":
             with torch.no_grad():
-                own = np.asarray(self.score(model), dtype=float)
+                own = self.score(model)
                 with adapted.using(_REFERENCE):
-                    gains = own - np.asarray(self.score(model), dtype=float)
-            decision = gate_decision(gains.mean(), kl, self.gate, gain_error=float(standard_error(gains)))
-            promoted = decision.promote
-            entry |= {"gate/reason": decision.reason, "gate/gain": decision.gain}
+                    gain, error = paired_gain(own, self.score(model))
+            decision = gate_decision(gain, kl, self.gate, gain_error=error)
+            entry |= {"gate/reason": decision.reason, "gate/gain": gain}
+        budget = inf if self.rule == "fixed" else self.gate.max_kl
+        promoted, back = reference_moves(self.rule, decision, kl, budget)
         if promoted:
             _copy(model, policy, _REFERENCE)
-        elif self.rule == "gated" and not kl <= self.gate.max_kl:
+        elif back:
             _copy(model, _REFERENCE, policy)
         model.train(training)
         state.log_history.append(entry | {"gate/promoted": promoted, "step": state.global_step})

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from atlas_gym.trainers.dpo.settings import GateSettings
+from atlas_gym.intervals import standard_error
+from atlas_gym.trainers.dpo.settings import GateSettings, ReferenceRule
 
 _ROUNDING = 1e-6
 """Relative size of what rounding may add to a gain."""
@@ -87,6 +88,23 @@ def gate_decision(
     return GateDecision(
         not complaints, reason, float(gain), float(kl), needed, settings.max_kl, float(lowest)
     )
+
+
+def paired_gain(own: Sequence[float], reference: Sequence[float]) -> tuple[float, float]:
+    """Mean gain over the reference and its standard error, paired by prompt; NaN where there is no prompt."""
+    gains = np.asarray(own, dtype=float) - np.asarray(reference, dtype=float)
+    return float(gains.mean()) if len(gains) else math.nan, float(standard_error(gains))
+
+
+def reference_moves(
+    rule: ReferenceRule, decision: GateDecision | None, kl: float, max_kl: float
+) -> tuple[bool, bool]:
+    """Whether the reference becomes the policy, and whether the policy goes back, because it is beyond the budget or
+    its divergence `kl` is no number. `decision`: the gate's, under the gated rule."""
+    beyond = not kl <= max_kl
+    if decision is not None:
+        return decision.promote, beyond and not decision.promote
+    return rule == "every_phase" and not beyond, beyond
 
 
 def gate_warnings(decisions: Sequence[GateDecision]) -> list[str]:

@@ -26,11 +26,10 @@ from statistics import fmean
 import numpy as np
 
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
-from atlas_gym.intervals import standard_error
 from atlas_gym.seeding import stream, torch_seed
 from atlas_gym.trainers.data.measures import thinned
 from atlas_gym.trainers.data.pairs import PreferencePair
-from atlas_gym.trainers.dpo.gate import GateDecision, gate_decision, propose
+from atlas_gym.trainers.dpo.gate import GateDecision, gate_decision, paired_gain, propose, reference_moves
 from atlas_gym.trainers.dpo.kl import Item
 from atlas_gym.trainers.dpo.settings import GateSettings, PhaseSettings
 from atlas_gym.trainers.dpo.train import StepRecord, Trained, TrainJob, train
@@ -115,7 +114,7 @@ def run_phase(
         tuple(pairs), settings, settings.checkpoints, tuple(G_k), phase, seed, gate.max_kl,
         tuple(watched or gate_subset(own, gate.stop_prompts, rng)),
     )  # fmt: skip
-    decision, promoted, rolled_back = None, settings.reference == "every_phase", False
+    decision = None
     with _all_or_nothing(policy):
         if settings.initialisation == "base":
             policy.reset(torch_seed(seed, "phase", phase, "adapter") % 2**32)
@@ -124,7 +123,8 @@ def run_phase(
         began = time.perf_counter()
         reference_score, C_k = _scored(trained, score if gated else None, prompts)
         trained.seconds["score"] = time.perf_counter() - began
-        chosen, within = len(C_k) - 1, [index for index, each in enumerate(C_k) if each.kl <= gate.max_kl]
+        within = [index for index, each in enumerate(C_k) if each.kl <= gate.max_kl]
+        chosen = within[-1] if within else len(C_k) - 1
         if gated:
             # Eqs. 4 and 5, and then the inspector, who can only refuse.
             scores = [math.nan if c.score is None else c.score for c in C_k]
@@ -132,15 +132,10 @@ def run_phase(
             gain, error = (math.nan if v is None else v for v in (C_k[chosen].gain, C_k[chosen].gain_error))
             ruled = gate_decision(gain, C_k[chosen].kl, gate, [c.kl for c in C_k], error)
             decision = ruled if review is None else review(ruled, C_k[chosen])
-            promoted = decision.promote
-            if promoted and not ruled.promote:
+            if decision.promote and not ruled.promote:
                 raise ValueError("the inspector promoted what the gate refused; it may only be more careful")
-            # Beyond the budget, or no number.
-            rolled_back = not promoted and not C_k[-1].kl <= gate.max_kl
-        elif within:
-            chosen = within[-1]
-        else:
-            promoted, rolled_back = False, True
+        kl = C_k[-1 if gated else chosen].kl
+        promoted, rolled_back = reference_moves(settings.reference, decision, kl, gate.max_kl)
         if (promoted or not gated) and C_k[chosen].name != POLICY:
             policy.copy(C_k[chosen].name, POLICY)
         if promoted:
@@ -181,17 +176,16 @@ def _scored(
 ) -> tuple[float | None, tuple[Checkpoint, ...]]:
     """Ŝ of the reference, and C_k with Ŝ on the prompts of G_k; None without a `score`."""
 
-    def mean(values: Sequence[float] | np.ndarray) -> float:
+    def mean(values: Sequence[float]) -> float:
         return float(np.mean(values)) if len(values) else math.nan
 
-    reference = None if score is None else np.asarray(score(REFERENCE, prompts), dtype=float)
+    reference = None if score is None else score(REFERENCE, prompts)
     found = []
     for name, step in {**trained.checkpoints, POLICY: len(trained.steps)}.items():
         own, gain, error = None, None, None
         if score is not None and reference is not None:
-            values = np.asarray(score(name, prompts), dtype=float)
-            own, gain = mean(values), mean(values - reference)
-            error = float(standard_error(values - reference))
+            values = score(name, prompts)
+            own, (gain, error) = mean(values), paired_gain(values, reference)
         kl = trained.kls[name]
         found.append(Checkpoint(name, step, kl.mean, kl.standard_error, own, gain, error))
     return None if reference is None else mean(reference), tuple(found)

@@ -5,12 +5,14 @@ from typing import ClassVar, Literal
 
 from atlas_gym.trainers.store.plain import require
 
+ReferenceRule = Literal["fixed", "every_phase", "gated"]
+
 
 @dataclass(frozen=True)
 class PhaseSettings:
     """A phase: how it trains, its checkpoints, and what becomes of the reference."""
 
-    reference: Literal["fixed", "every_phase", "gated"] = "gated"
+    reference: ReferenceRule = "gated"
     """When the reference becomes the policy: never (`fixed`), after each phase (`every_phase`), or if the gate lets it
     (`gated`)."""
     initialisation: Literal["base", "previous"] = "previous"

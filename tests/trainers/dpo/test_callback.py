@@ -7,8 +7,13 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 from trl import DPOConfig, DPOTrainer
 
+from atlas_gym.agents.models.policy import POLICY, REFERENCE
+from atlas_gym.experiments.benchmarks.phase import stock
 from atlas_gym.trainers.dpo.callback import GatedReference, _tensors
-from tests.tiny_model import byte_tokenizer
+from atlas_gym.trainers.dpo.phase import run_phase
+from atlas_gym.trainers.dpo.settings import GateSettings, PhaseSettings
+from atlas_gym.trainers.dpo.train import TrainJob
+from tests.tiny_model import byte_tokenizer, tuned_policy
 from tests.trainers.small_phases import PAIRS
 
 ITEMS = [("other =", " 1\n"), ("yet another =", " 2\n"), ("third =", " 3\n")]
@@ -83,6 +88,39 @@ def test_it_stays_otherwise(folder, tmp_path, score, changes, why):
     policy, reference = adapters(trainer)
     assert torch.equal(reference, before)
     assert torch.equal(policy, reference) == ("max_kl" in changes)  # the way back from beyond the budget
+
+
+@pytest.mark.parametrize(
+    ("rule", "max_kl", "better"),
+    [("gated", 100.0, True), ("gated", 100.0, False), ("gated", 1e-9, True), ("every_phase", 100.0, True)],
+    ids=["promoted", "refused", "beyond the budget", "every phase"],
+)
+def test_it_decides_and_leaves_what_a_phase_of_the_loop_does(folder, rule, max_kl, better):
+    """The same pairs in the same order, by the loop's own training and by TRL's, each with its gate."""
+    amounts = [1.0, 1.1, 1.2] if better else [1.0, -1.0, 0.1]
+    loop, trl = tuned_policy(folder), tuned_policy(folder)
+    loop.copy(POLICY, REFERENCE)  # TRL's reference is the policy as it is
+    phase = PhaseSettings(rule, learning_rate=5e-3, epochs=1, batch_size=4, target_kl=0.0, checkpoints=0)
+    gate = GateSettings(max_kl=max_kl)
+
+    def score(adapter, prompts):
+        return amounts if adapter == POLICY else [0.0, 0.0, 0.0]
+
+    found = run_phase(loop, PAIRS, phase, gate, score, phase=1, seed=0, gate_items=ITEMS * 3)
+    along = [item for item in dict.fromkeys(ITEMS) if item[0] in found.gate_prompts]
+    callback = GatedReference(
+        lambda model: score(model.active_adapter, ()), along, max_kl=max_kl, every=5, rule=rule
+    )
+    job = TrainJob(tuple(PAIRS), phase, 0, (), phase=1, seed=0)
+    (log,) = (entry for entry in stock(trl, job, callbacks=[callback]) if "gate/kl" in entry)
+    assert log["gate/promoted"] == found.promoted
+    assert log["gate/kl"] == pytest.approx(found.checkpoints[-1].kl, rel=1e-3)
+    if rule == "gated":
+        assert log["gate/gain"] == found.decision.gain
+        assert log["gate/reason"].split()[:3] == found.decision.reason.split()[:3]
+    for mine, theirs in ((POLICY, POLICY), (REFERENCE, "ref")):
+        for name, tensor in _tensors(trl.model, theirs).items():
+            torch.testing.assert_close(loop.tensors(mine)[name], tensor, atol=2e-5, rtol=1e-4)
 
 
 def test_after_a_promotion_the_loss_begins_anew(folder, tmp_path):
