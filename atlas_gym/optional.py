@@ -1,5 +1,8 @@
 """Optional packages: imported where used, missed with a line that says what to install."""
 
+import contextlib
+import os
+import sys
 from importlib import import_module
 from types import ModuleType
 
@@ -19,3 +22,16 @@ def require(module: str, extra: str) -> ModuleType:
     if getattr(found, "__file__", None) is None:
         raise ModuleNotFoundError(missing, name=module)
     return found
+
+
+def any_backend() -> None:
+    """Import matplotlib, if it is there, whatever backend its variable names: its import ends at one that is not known
+    here, a notebook's say, and our figures need none."""
+    if "MPLBACKEND" in os.environ and "matplotlib" not in sys.modules:
+        own = os.environ["MPLBACKEND"]
+        with contextlib.suppress(ImportError, ValueError):
+            os.environ["MPLBACKEND"] = "Agg"
+            import matplotlib
+
+            matplotlib.rcParams["backend"] = own
+        os.environ["MPLBACKEND"] = own

@@ -6,6 +6,7 @@ import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
 from atlas_gym.evaluation.result import Evaluation
+from atlas_gym.optional import any_backend
 from atlas_gym.text import clean
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -28,6 +29,7 @@ def as_image(title: str, evaluation: Evaluation | None, draw: Callable[..., None
 
     Raises DependencyNotInstalled if matplotlib is missing.
     """
+    any_backend()
     try:  # apart from matplotlib's global state
         from matplotlib import style
         from matplotlib.backends.backend_agg import FigureCanvasAgg

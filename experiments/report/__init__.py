@@ -11,15 +11,6 @@ value (Jinja's autoescape), characters that cannot be seen are shown as escapes,
 Content-Security-Policy allows its own style sheet, by hash, and embedded pictures.
 """
 
-import contextlib
-import os
-import sys
+from atlas_gym.optional import any_backend
 
-if "MPLBACKEND" in os.environ and "matplotlib" not in sys.modules:
-    # matplotlib's import ends at a backend that is not known here, a notebook's say; our figures need none.
-    with contextlib.suppress(ImportError, ValueError):
-        os.environ["MPLBACKEND"], _own = "Agg", os.environ["MPLBACKEND"]
-        import matplotlib
-
-        os.environ["MPLBACKEND"] = _own
-        matplotlib.rcParams["backend"] = _own
+any_backend()

@@ -145,18 +145,22 @@ def test_a_full_disk_is_named_and_leaves_no_half_page(run_folder, tmp_path, monk
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_users_matplotlib_is_not_ours(run_folder, tmp_path):
+DRAW = """
+import atlas_gym, gymnasium
+env = gymnasium.make("ATLAS-CirclePacking-v0", render_mode="rgb_array")
+env.reset(seed=0)
+env.render()
+"""
+
+
+@pytest.mark.parametrize(
+    "command", [["-m", "atlas_gym.experiments.report"], ["-c", DRAW]], ids=["page", "render"]
+)
+def test_the_users_matplotlib_is_not_ours(command, run_folder, tmp_path):
     (tmp_path / "matplotlibrc").write_text("text.usetex: True\nfont.size: 90\n")
     environment = {**os.environ, "MPLBACKEND": "nonsense", "MATPLOTLIBRC": str(tmp_path)}
-    command = [
-        sys.executable,
-        "-m",
-        "atlas_gym.experiments.report",
-        str(run_folder),
-        "--output",
-        tmp_path / "a.html",
-    ]
-    assert subprocess.run(command, env=environment, capture_output=True).returncode == 0
+    words = [sys.executable, *command, str(run_folder), "--output", tmp_path / "a.html"]
+    assert subprocess.run(words, env=environment, capture_output=True).returncode == 0
 
 
 @pytest.mark.parametrize("name", ["$x^^$", "a\udcffb", "{", "\\", "a\nb"])
