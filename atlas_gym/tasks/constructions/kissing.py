@@ -27,6 +27,10 @@ def one_after_the_other(dimension):
     return found
 
 
+_MOST_BITS = 2**28
+"""Of all inner products: half a minute of integer arithmetic."""
+
+
 class Kissing(Construction, id="ATLAS-Construct-Kissing-v0"):
     """
     ## Description
@@ -89,7 +93,13 @@ class Kissing(Construction, id="ATLAS-Construct-Kissing-v0"):
         if given.ndim != 3 or given.shape[1:] != (self.dimension, 2) or not 1 <= len(given) <= 1000:
             wanted = f"1 to 1,000 vectors, an array (count, {self.dimension}) or (count, {self.dimension}, 2)"
             answer.refuse(f"an array of shape {answer.array().shape}", wanted)
-        p, q = np.moveaxis(whole(given), 2, 0)
+        coordinates = whole(given)
+        bits = max(abs(entry).bit_length() for entry in coordinates.flat)
+        if len(given) ** 2 * bits > _MOST_BITS:
+            answer.refuse(
+                f"coordinates of {bits} bits, too many to be multiplied exactly", "e.g. whole numbers"
+            )
+        p, q = np.moveaxis(coordinates, 2, 0)
         # Inner products p + q √2, and what a pair at 60 degrees would have: 4 ⟨x, y⟩² = ⟨x, x⟩ ⟨y, y⟩.
         inner = p @ p.T + 2 * (q @ q.T), p @ q.T + q @ p.T
         norm = inner[0].diagonal(), inner[1].diagonal()

@@ -24,7 +24,7 @@ def score_of(jobs, order):
     for j in order:
         now += jobs.processing_time[j]
         cost += jobs.weight[j] * max(0.0, now - jobs.due[j])
-    return -cost / (jobs.weight.sum() * jobs.processing_time.sum())
+    return max(SMALL.floor, -cost / (jobs.weight.sum() * jobs.processing_time.sum()))
 
 
 @pytest.mark.parametrize(

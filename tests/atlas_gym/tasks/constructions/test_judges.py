@@ -318,6 +318,8 @@ def test_heights_that_would_keep_the_judge_busy_are_refused():
     spread = np.ldexp(1.0, np.linspace(-1000, 1000, 50_000).astype(int))
     with pytest.raises(CandidateError, match="too many bits"):
         value("Autocorrelation1", spread)
+    with pytest.raises(CandidateError, match="too many to be multiplied"):
+        value("Kissing", spread[:11_000].reshape(1000, 11))
 
 
 @pytest.mark.parametrize("env_id", PROBLEMS)
