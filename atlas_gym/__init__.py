@@ -31,6 +31,10 @@ for _id in registered_ids():
     make_known(_id)
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Import what defines and scores tasks when it is first asked for."""
     if name not in _LAZY:

@@ -33,6 +33,13 @@ def plain_seed(seed: SupportsIndex | None) -> int | None:
     return None if seed is None else operator.index(seed)
 
 
+def require_text(action: Any) -> None:
+    """Raise TypeError for an action that is no text, which is a mistake of the learner's and not of its program's."""
+    if not isinstance(action, str):
+        fix = "pass action.decode()" if isinstance(action, bytes) else "for numbers: atlas_gym.wrappers"
+        raise TypeError(f"an action is the text of a program, not {type(action).__name__}; {fix}")
+
+
 class Episode:
     """The course of one episode: `record` every evaluation, read `observation` and `info` after each."""
 

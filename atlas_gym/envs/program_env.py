@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex
 import gymnasium as gym
 import numpy as np
 
-from atlas_gym.envs.episode import Episode, EpisodeSettings, plain_seed
+from atlas_gym.envs.episode import Episode, EpisodeSettings, plain_seed, require_text
 from atlas_gym.envs.spaces import Source
 from atlas_gym.evaluation.evaluator import Evaluator, check_confinement, shared_evaluator
 from atlas_gym.evaluation.result import Evaluation
@@ -100,13 +100,15 @@ class ProgramEnv(gym.Env[str, str]):
         return self._episode.observation(), self._episode.info()
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Evaluate a program on the current task; the reward is its score, or the worst score if it fails.
+        """Evaluate a program on the current task; the reward is its score, or the worst score if it fails. The fence of
+        a code block around it is taken off.
 
-        Raises `InfrastructureError` if the machine fails to evaluate it, again and again: no turn is taken then, and
-        the step may be repeated once the machine is well.
+        Raises TypeError for an action that is no text, and `InfrastructureError` if the machine fails to evaluate it,
+        again and again: no turn is taken then, and the step may be repeated once the machine is well.
         """
         if self._needs_reset:
             raise gym.error.ResetNeeded("the episode is over: call reset() before the next step()")
+        require_text(action)
         if self._evaluator is None:
             self._evaluator = shared_evaluator(self.confinement)
         evaluation = self._evaluator.evaluate(action, self._episode.task)

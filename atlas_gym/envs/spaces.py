@@ -12,6 +12,16 @@ _CHARSET = frozenset(map(chr, range(32, 127))) | {"\n", "\t"}
 """For masked sampling only."""
 
 
+class _NoShape:
+    """Says what to do to whoever takes a text for an array."""
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError(
+            "programs are texts, not arrays: a learner whose actions are numbers, such as those of Stable-Baselines3, "
+            "takes atlas_gym.wrappers.TemplateAction(env)"
+        )
+
+
 class Source(Text):
     """Texts of at most `max_length` characters.
 
@@ -33,6 +43,11 @@ class Source(Text):
     ):
         super().__init__(max_length, min_length=0, charset=_CHARSET, seed=seed)
         self.pool = tuple(pool)
+
+    @property
+    def shape(self) -> Any:
+        """None in effect; learners that make arrays of actions and observations ask for it."""
+        return _NoShape()
 
     def contains(self, x: Any) -> bool:
         return isinstance(x, str) and len(x) <= self.max_length

@@ -15,7 +15,7 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from atlas_gym.envs.episode import Episode, plain_seed
+from atlas_gym.envs.episode import Episode, plain_seed, require_text
 from atlas_gym.envs.program_env import ProgramEnv, task_seed_for
 from atlas_gym.evaluation.processes import EvaluatorPool, core_count
 from atlas_gym.evaluation.result import Evaluation
@@ -100,6 +100,8 @@ class ProgramVectorEnv(VectorEnv):
             )
         if len(actions) != self.num_envs:
             raise ValueError(f"{len(actions)} programs for num_envs={self.num_envs}")
+        for action in actions:
+            require_text(action)
         tasks = [episode.task for episode in self._episodes]
         evaluations = self._running_pool().evaluate_all(actions, tasks)
         self._ended = list(self._episodes)

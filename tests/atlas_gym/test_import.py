@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import atlas_gym
+
 HEAVY = ("torch", "transformers", "trl", "peft", "matplotlib", "scipy", "wandb")
 
 
@@ -17,6 +19,10 @@ def test_importing_registers_the_environments_and_loads_nothing_heavy():
     loaded = modules_after("import atlas_gym, gymnasium; assert 'ATLAS-Bandit-v0' in gymnasium.registry")
     assert not loaded & set(HEAVY)
     assert not any(name.startswith(("atlas_gym.tasks.bandit", "atlas_gym.tasks.burgers")) for name in loaded)
+
+
+def test_what_is_public_is_listed():
+    assert {"make_task", "ProgramTask"} <= {*dir(atlas_gym)} <= {*atlas_gym.__all__}
 
 
 def test_using_the_bandit_loads_no_torch():

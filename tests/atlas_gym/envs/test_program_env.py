@@ -1,5 +1,7 @@
 """The shared environment, tried on small bandits."""
 
+import re
+
 import gymnasium as gym
 import pytest
 
@@ -34,6 +36,21 @@ def test_the_reward_is_the_score_and_the_worst_score_for_a_failure(env):
     assert info["score"] is None
     assert info["normalized_score"] is None
     assert set(info["metrics"].values()) == {None}
+
+
+def test_what_is_no_text_is_refused_and_a_fence_is_taken_off(env):
+    env.reset(seed=0)
+    for action, fix in ((3, "atlas_gym.wrappers"), (GOOD.encode(), "action.decode()")):
+        with pytest.raises(TypeError, match=f"an action is the text of a program, not .*{re.escape(fix)}"):
+            env.unwrapped.step(action)
+    plain, fenced = (env.step(program) for program in (GOOD, f"```python\n{GOOD}```\n"))
+    assert plain[1] == fenced[1] < 0
+    assert fenced[4]["turn"] == 2  # what was refused took none
+
+
+def test_a_mistyped_constant_gets_the_nearest_and_what_else_can_be_said():
+    with pytest.raises(TypeError, match=r"did you mean horizon\? there are .*preset and split, .*turns"):
+        make(horizn=30)
 
 
 def test_a_seed_poses_the_task_of_that_seed_and_the_stream_goes_on(env):

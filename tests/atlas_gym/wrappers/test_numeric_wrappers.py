@@ -111,8 +111,12 @@ def test_the_specification_makes_an_equal_environment(template):
         ("SAC", {"learning_starts": 4, "buffer_size": 50, "batch_size": 4}),
     ],
 )
-def test_stable_baselines3_trains_unchanged(env_id, algorithm, settings):
+def test_stable_baselines3_trains_unchanged_and_says_what_helps_without_the_wrapper(
+    env_id, algorithm, settings
+):
     sb3 = pytest.importorskip("stable_baselines3", reason=NEEDS_SB3)
+    with pytest.raises(TypeError, match=r"takes atlas_gym\.wrappers\.TemplateAction"):
+        getattr(sb3, algorithm)("MlpPolicy", gym.make(env_id), device="cpu")
     env = make(env_id, TemplateAction, turns=2)
     model = getattr(sb3, algorithm)("MlpPolicy", env, seed=0, device="cpu", **settings)
     before = copy.deepcopy(model.policy.state_dict())
