@@ -21,7 +21,7 @@ from atlas_gym.evaluation import EvaluatorError
 from atlas_gym.experiments.cli.summary import print_summary, write_files
 from atlas_gym.experiments.loggers.console import LiveView
 from atlas_gym.experiments.loggers.wandb import WandbObserver
-from atlas_gym.experiments.report.data import read_run
+from atlas_gym.experiments.report.data import BY_HAND, read_run
 from atlas_gym.text import clean
 from atlas_gym.trainers.dpo.launch import LaunchError
 from atlas_gym.trainers.loop.atlas import AtlasRun
@@ -88,10 +88,12 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
             try:
                 with view, AtlasRun(config, store, (view, tracker)) as run:
                     summary = run.run()
-                for name, own in controls(config, store):
-                    console.print(f"\n[bold]Control: {name}[/bold]")
+                    _score_by_hand(run)
+                beside = list(controls(config, store))
+                for number, (name, own) in enumerate(beside, start=1):
+                    console.print(f"\n[bold]Control {number} of {len(beside)}: {name}[/bold]")
                     view = LiveView(own.rounds, 0, console)
-                    with open_control(store, name) as beside, view, AtlasRun(own, beside, (view,)) as control:
+                    with open_control(store, name) as kept, view, AtlasRun(own, kept, (view,)) as control:
                         control.run()
             except (EngineError, KeyboardInterrupt) as error:
                 interrupted = isinstance(error, KeyboardInterrupt)
@@ -105,6 +107,25 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
             print_summary(done, summary, console)
         console.print(f"\nIn {where}: run.sqlite, config.yaml, " + ", ".join(path.name for path in files))
     return 0
+
+
+def _score_by_hand(run: AtlasRun) -> None:
+    """Store what the best of the task's experts scores on each instance, which the report draws a line at."""
+    if run.store.get_meta(BY_HAND) is None:
+        run.tell("stage", "scoring what is known by hand")
+        tasks = run.tasks.tasks()
+        found = [
+            [
+                run.pool.submit(expert.program, task)
+                for name, expert in task.programs.items()
+                if name != task.initial
+            ]
+            for task in tasks
+        ]
+        best = [
+            max((e.score for f in own if (e := f.result()).score is not None), default=None) for own in found
+        ]
+        run.store.set_meta(BY_HAND, [] if None in best else best)
 
 
 def _say_how_to_go_on(folder: Path, console: Console) -> None:

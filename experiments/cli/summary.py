@@ -12,37 +12,29 @@ from atlas_gym.experiments.loggers.metrics import improvement
 from atlas_gym.experiments.report.data import RunData
 from atlas_gym.experiments.report.figures import as_png, draw_learning, draw_scores
 from atlas_gym.experiments.report.page import write_report
-from atlas_gym.experiments.report.tables import author_table, mean_error
-from atlas_gym.experiments.report.words import said
+from atlas_gym.experiments.report.tables import author_table
+from atlas_gym.experiments.report.words import counted, said
 from atlas_gym.text import clean, one_line
 from atlas_gym.trainers.store.folder import write_anew
 
 
 def print_summary(run: RunData, summary: Mapping[str, Any], console: Console) -> None:
     """Scores, what tuning changed, spending and the best program; phases are in the report."""
-    splits, best = ("score", "held_out"), summary["best"]
+    splits, best, several = ("score", "held_out"), summary["best"], len(summary["instances"]) > 1
     table = Table(
-        "", "training seeds", "held-out seeds",
+        "start → best", "training seeds", "held-out seeds",
         title=f"{summary['env']} · {summary['method']} · seed {summary['seed']} · {summary['rounds']} rounds",
-        caption=f"{summary['candidates']} candidates, {summary['evaluated']} different programs evaluated, "
-        f"{summary['valid_share']:.0%} valid; {summary['held_out_seeds']} held-out seeds, ± standard error over them; "
-        f"origin of the best: {best['origin']}",
+        caption=f"{counted(run)}; {summary['valid_share']:.0%} ran; {summary['held_out_seeds']} held-out seeds",
     )  # fmt: skip
-    if len(summary["instances"]) > 1:
-        for own in summary["instances"]:
-            words = ", ".join(f"{name} {value}" for name, value in own["env_args"].items()) or "as configured"
-            table.add_row(words, *(f"{own['initial'][key]:.4f} → {own['best'][key]:.4f}" for key in splits))
-    else:
-        for name in ("initial", "best"):
-            row = summary[name]
-            table.add_row(f"{name} program", f"{row['score']:.4f}", mean_error(row["held_out_scores"]))
-    ends = summary["instances"] if len(summary["instances"]) > 1 else [summary]
+    ends = summary["instances"] if several else [{"env_args": {}, **summary}]
+    for own in ends:
+        words = ", ".join(f"{name} {value}" for name, value in own["env_args"].items()) or "as configured"
+        table.add_row(words, *(f"{own['initial'][key]:.4f} → {own['best'][key]:.4f}" for key in splits))
     gains = [[improvement(own["initial"][key], own["best"][key]) for own in ends] for key in splits]
-    mean = "mean improvement" if len(ends) > 1 else "improvement"
+    mean = "mean improvement" if several else "improvement"
     table.add_row(mean, *(f"{sum(own) / len(own):.1%}" for own in gains))
-    if len(ends) == 1:
-        for name in ("initial", "best"):
-            table.add_row(f"{name}: training minus held-out", "", summary[name]["gap"] or "–")
+    if best["gap"]:
+        table.add_row("of the best, training minus held-out", "", best["gap"])
     console.print(table)
     if words := said(run):
         console.print(f"\n{words}", markup=False, highlight=False)

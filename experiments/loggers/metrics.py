@@ -39,7 +39,7 @@ class Progress:
         """A row for every different program: its score, the best so far, and the mean of these records so far."""
         scores: list[float] = []
         for record in records:
-            self._evaluations += record.duplicate_of is None
+            self._evaluations += record.duplicate_of is None and record.origin != "seed"
             if record.score is not None:
                 instance = record.island % self._instances
                 for key, bests in ((instance, self._bests), (record.island, self._islands)):

@@ -7,9 +7,7 @@ import sys
 from pathlib import Path
 
 from atlas_gym.arguments import Parser
-from atlas_gym.experiments.report.page import write_report
 from atlas_gym.text import clean
-from atlas_gym.trainers.store.store import StoreError
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,6 +20,9 @@ def main(arguments: list[str] | None = None) -> int:
         help="the page; default: RUN/report.html, or report/report.html beside several runs",
     )
     options = parser.parse_args(arguments)
+    from atlas_gym.experiments.report.page import write_report
+    from atlas_gym.trainers.store.store import StoreError
+
     try:
         page = write_report(options.runs, options.output)
     except StoreError as error:

@@ -2,7 +2,7 @@
 
 import math
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +21,8 @@ from atlas_gym.trainers.store.store import RunStore, StoreError
 
 BEST_SHOWN = 5
 """Best programs that are read of a run."""
+BY_HAND = "by_hand"
+"""Where a run's store has the best score of the task's experts on each instance."""
 CALLS_SHOWN = 1000
 """Supporter calls up to which a report has all; of more, those about phases and an even choice of the others."""
 
@@ -38,7 +40,8 @@ class RunData:
     run)."""
     candidates: pd.DataFrame
     """A row per evaluated candidate, by id: `id`, `round`, `island`, `origin`, `status`, `score` (NaN without one),
-    `new` (False if it repeats an earlier program) and `message` (of a failed one, the end of its error)."""
+    `new` (False of a start, and of what repeats an earlier program) and `message` (of a failed one, the end of its
+    error)."""
     rounds: tuple[Mapping[str, Any], ...]
     """Summary of every finished round."""
     phases: tuple[Mapping[str, Any], ...]
@@ -55,6 +58,8 @@ class RunData:
     """The best programs, see `RunStore.best_candidates`."""
     instances: int = 1
     """Instances of the task that the islands have, in turn."""
+    by_hand: float | None = None
+    """Mean over the instances of the best score of the task's experts, on the training seeds."""
 
     @property
     def best(self) -> Candidate | None:
@@ -68,8 +73,18 @@ class RunData:
 
     @property
     def evaluated(self) -> pd.Series:
-        """Of each candidate, how many different programs had been evaluated with it."""
+        """Of each candidate, how many different programs had been evaluated with it; the starts do not count."""
         return self.candidates.new.cumsum()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Programs that were drawn in exploration, smoke-tested, and evaluated, and of these the ones that teach."""
+        return {
+            "drawn": sum(unit.get("drawn", 0) for unit in self.rounds),
+            "smoke-tested": sum(unit.get("smoke_runs", 0) for unit in self.rounds),
+            "evaluated": int(self.candidates.new.sum()),
+            "taught": int((self.candidates.new & (self.candidates.id < 0)).sum()),
+        }
 
     @cached_property
     def curve(self) -> list[tuple[int, float]]:
@@ -179,7 +194,8 @@ def read_run(folder: Path) -> RunData:
         with closing(store.outcomes()) as outcomes:
             tried = pd.DataFrame(outcomes, columns=columns)
         tried = tried.astype({"id": int, "round": int, "island": int, "score": float, "evaluated": bool})
-        tried = tried.assign(new=tried.duplicate_of.isna()).drop(columns="duplicate_of")
+        new = tried.duplicate_of.isna() & (tried.origin != "seed")
+        tried = tried.assign(new=new).drop(columns="duplicate_of")
         config = Path(folder) / "config.yaml"
         ends, top = tuple(store.ends()), tuple(store.best_candidates(BEST_SHOWN))
         keys = {held_out_key(record, store.instances) for record in (*top, *chain(*ends))}
@@ -200,4 +216,9 @@ def read_run(folder: Path) -> RunData:
             ends=ends,
             top=top,
             instances=store.instances,
+            by_hand=_mean(store.get_meta(BY_HAND, ())),
         )
+
+
+def _mean(scores: Sequence[float]) -> float | None:
+    return sum(scores) / len(scores) if scores else None

@@ -16,11 +16,18 @@ from markupsafe import Markup
 
 from atlas_gym import yaml_text
 from atlas_gym.agents.population.candidate import Candidate
+from atlas_gym.arguments import progress
 from atlas_gym.experiments.report import tables
 from atlas_gym.experiments.report.comparison import group_runs
 from atlas_gym.experiments.report.data import RunData, intelligible, read_run
-from atlas_gym.experiments.report.figures import as_png, draw_comparison, draw_learning, draw_scores
-from atlas_gym.experiments.report.words import exam_table, said
+from atlas_gym.experiments.report.figures import (
+    as_png,
+    draw_comparison,
+    draw_learning,
+    draw_scores,
+    score_limits,
+)
+from atlas_gym.experiments.report.words import counted, exam_table, said
 from atlas_gym.text import clean
 from atlas_gym.trainers.store.folder import write_anew
 from atlas_gym.trainers.store.rows import StoreError
@@ -43,6 +50,7 @@ def write_report(folders: Sequence[Path], output: Path | None = None) -> Path:
     runs = read_runs(folders)
     with intelligible(f"What {' and '.join(map(str, folders))} holds cannot be shown"):
         page = render(runs)
+    progress()
     first = Path(folders[0]).resolve()
     if output is None and len(runs) > 1:
         first = first.parent / "report"
@@ -55,7 +63,10 @@ def write_report(folders: Sequence[Path], output: Path | None = None) -> Path:
 
 def read_runs(folders: Sequence[Path]) -> list[RunData]:
     """The runs, under names that tell them apart: the folder's own, with its parent's where two are equal."""
-    runs = [read_run(folder) for folder in folders]
+    runs = []
+    for number, folder in enumerate(folders):
+        progress(f"reading {number + 1} of {len(folders)}")
+        runs.append(read_run(folder))
     names = [run.name for run in runs]
     return [
         replace(run, name=f"{run.folder.resolve().parent.name}/{run.name}")
@@ -86,7 +97,7 @@ def render(runs: Sequence[RunData]) -> str:
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         comparison=as_png(draw_comparison(groups)) if several else "",
         scores=tables.score_table(groups),
-        runs=[_run(run) for run in runs],
+        runs=[_run(run, score_limits(own for own in runs if _task(own) == _task(run))) for run in runs],
     )
 
 
@@ -97,18 +108,23 @@ def _shown(value: object) -> object:
     return "–" if value is None or value == "" else clean(str(value), TEXT_CHARS)
 
 
-def _run(run: RunData) -> dict[str, Any]:
+def _task(run: RunData) -> tuple[Any, ...]:
+    """What runs have in common whose scores can be compared."""
+    return tuple(run.setting(key) for key in ("env", "env_args", "instances"))
+
+
+def _run(run: RunData, limits: tuple[float, float] | None) -> dict[str, Any]:
+    progress(f"{run.name}: pictures and tables")
     learning = draw_learning(run)
     return {
         "name": run.name,
         "env": run.setting("env"), "method": run.setting("method"), "seed": run.setting("seed"),
         "state": f"Complete: {run.last_round} rounds." if run.confirmed else
                  f"In progress: round {run.last_round} of {run.setting('rounds')}; nothing is confirmed yet.",
-        "candidates": len(run.candidates),
-        "different": int(run.candidates.new.sum()),
+        "counted": counted(run),
         "promoted": sum(bool(phase["promoted"]) for phase in run.tuned_phases),
         "tuned": len(run.tuned_phases),
-        "scores": as_png(draw_scores(run)) if run.curve else "",
+        "scores": as_png(draw_scores(run, limits=limits)) if run.curve else "",
         "learning": as_png(learning) if learning else "",
         "words": said(run).splitlines(),
         "exam": exam_table(run),
@@ -151,4 +167,4 @@ def _decision(phase: Any) -> dict[str, Any]:
     reason = decision["reason"] if decision else "the reference rule decides without a gate"
     word = "skipped" if skipped else "promoted" if phase["promoted"] else "kept"
     shown = {"phase": phase["phase"], "round": phase["round"], "warnings": phase.get("warnings", ())}
-    return {**shown, "word": word, "reason": skipped or reason}
+    return {**shown, "word": word, "reason": skipped or reason.removeprefix(f"{word}: ")}

@@ -23,6 +23,7 @@ _STYLE: dict[Any, Any] = {
     "font.size": 8, "axes.titlesize": 9, "axes.labelsize": 8, "legend.fontsize": 7, "xtick.labelsize": 7,
     "ytick.labelsize": 7, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
     "grid.linewidth": 0.4, "grid.alpha": 0.5, "lines.linewidth": 1.4, "legend.frameon": False,
+    "axes.unicode_minus": False,  # as in the text beside them
     "figure.constrained_layout.use": True, "axes.prop_cycle": cycler(color=COLORS),
     "savefig.dpi": 200, "figure.dpi": 150, "pdf.fonttype": 42,  # TrueType: journals refuse Type 3 fonts
 }  # fmt: skip

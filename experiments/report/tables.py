@@ -39,7 +39,8 @@ def phase_table(run: RunData) -> pd.DataFrame:
             "Gain asked": beside(decision.get("min_gain"), "+.4f", None, ""),
             "Reference": "promoted" if phase["promoted"] else "kept",
         })  # fmt: skip
-    return pd.DataFrame(rows)
+    found = pd.DataFrame(rows)
+    return found.loc[:, [not {*found[name]} <= {"–", "", 0, None} for name in found]]  # nothing empty
 
 
 def caller_table(run: RunData) -> pd.DataFrame:
@@ -58,24 +59,23 @@ def caller_table(run: RunData) -> pd.DataFrame:
 
 
 def author_table(run: RunData) -> pd.DataFrame:
-    """A row per author: programs smoke-tested or evaluated, those evaluated, the share of them that ran."""
-    rows = run.tried.assign(ran=(run.tried.status == "ok").where(run.tried.evaluated))
-    found = rows.groupby("origin", sort=False).agg(
-        Tried=("id", "size"), Evaluated=("evaluated", "sum"), ran=("ran", "mean"), best=("score", "max")
-    )
+    """A row per author: different programs evaluated, the share of them that ran, the best score."""
+    rows = run.candidates[run.candidates.new]
+    found = rows.assign(ran=rows.status == "ok").groupby("origin", sort=False)
+    found = found.agg(Evaluated=("id", "size"), ran=("ran", "mean"), best=("score", "max"))
     found["ran"] = found["ran"].map("{:.0%}".format)
-    found["best"] = found["best"].map("{:.4f}".format)
+    found["best"] = [mean_error([score]) for score in found["best"]]
     names = {"origin": "Written by", "ran": "Ran", "best": "Best score"}
     return found.reset_index().rename(columns=names)
 
 
 def failure_table(run: RunData) -> pd.DataFrame:
-    """The most frequent reasons why programs fail, in their smoke run or later, and the share of all tried."""
+    """The most frequent reasons why programs fail, in their smoke run or later, and their share of all failures."""
     failed = run.tried[run.tried.status != "ok"]
     last = failed.message.str.strip().str.rsplit("\n", n=1).str[-1]
     found = failed.assign(last=last).value_counts(["status", "last"]).head(MESSAGES_SHOWN)
     return pd.DataFrame(
-        {"Ended in": status, "Message": text, "Programs": count, "Share": f"{count / len(run.tried):.1%}"}
+        {"Ended in": status, "Message": text, "Programs": count, "Share": f"{count / len(failed):.1%}"}
         for (status, text), count in found.items()
     )
 
@@ -98,7 +98,7 @@ def score_table(groups: Sequence[Group]) -> pd.DataFrame:
                 "Scored on": "held-out seeds" if confirmed else "training seeds",
                 "Initial": mean_error(initial), "Best": mean_error(best),
                 "Improvement, %": mean_error(improved, ".1f"),
-                "Different programs": mean_error((run.candidates.new.sum() for run in group.runs), ".0f"),
+                "Evaluated": mean_error((run.counts["evaluated"] for run in group.runs), ".0f"),
             })  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -111,7 +111,7 @@ def run_row(run: RunData) -> dict[str, Any]:
     changed = Counter(name for phase in phases for name in set(phase.get("changed_controls", ())))
     return {
         "candidates": len(written),
-        "evaluations": int(written.new.sum()),
+        "evaluations": run.counts["evaluated"],
         "valid_share": sum(written.status == "ok") / len(written) if len(written) else 0.0,
         "distinct": len(distinct_programs(c for c in run.everything() if c.round > 0)),
         "improving": sum(unit["improving"] for unit in run.rounds if "improving" in unit),

@@ -2,8 +2,6 @@
 on instances that no phase saw."""
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 
@@ -11,7 +9,7 @@ from atlas_gym.experiments.report.data import RunData
 from atlas_gym.intervals import mean_interval
 from atlas_gym.trainers.data.comparison import Comparison
 from atlas_gym.trainers.loop.control import UNSEEN_BASE, UNSEEN_TUNED
-from atlas_gym.trainers.loop.exam import BASE, learned
+from atlas_gym.trainers.loop.exam import learned
 
 _MEANINGS = {
     "validity": "valid, of all samples",
@@ -21,8 +19,15 @@ _MEANINGS = {
 }
 
 
+def counted(run: RunData) -> str:
+    """How many programs a run tried, as its console and its report say it."""
+    drawn, tested, evaluated, taught = run.counts.values()
+    teach = f", {taught} of them to teach" if taught else ""
+    return f"{drawn} programs drawn, {tested} smoke-tested, {evaluated} evaluated{teach}"
+
+
 def said(run: RunData) -> str:
-    """A line each for the search, what tuning adds and the exam, as far as there are any."""
+    """A line each for the search and for what tuning adds, as far as there are controls."""
     beside = {name: other for name, other in run.controls.items() if name not in (UNSEEN_TUNED, UNSEEN_BASE)}
     lines = [f"Best program of each instance, {_seeds(run)}: {run.found.mean():.4f}."] if beside else []
     for name, other in beside.items():
@@ -33,7 +38,7 @@ def said(run: RunData) -> str:
             f"The agent alone on instances that no phase saw, {_seeds(tuned)}: tuned {tuned.found.mean():.4f}, base "
             f"model {base.found.mean():.4f}; tuned {_difference(tuned, base)}."
         )
-    return "\n".join([*lines, *filter(None, [exam_in_words(run.exams)])])
+    return "\n".join(lines)
 
 
 def _seeds(run: RunData) -> str:
@@ -48,30 +53,6 @@ def _difference(run: RunData, other: RunData) -> str:
         return f"differs by {found.mean:+.4f} (one instance: no interval)"
     word = found.in_words("is ahead", "is behind", "may differ by chance")
     return f"{word}: {found.mean:+.4f} ± {found.half_width:.4f} (95 %, {len(gains)} instances)"
-
-
-def exam_in_words(exams: Mapping[int, Mapping[str, Any]]) -> str:
-    """The exam after the last phase in a sentence; empty without one."""
-    examined = learned(exams)
-    if not examined:
-        return ""
-    phase, measures = max(examined.items())
-    asked = exams[BASE]["answers"]
-    instances = len({answer["instance"] for answer in asked})
-    parts = [
-        f"After phase {phase}, on {instances} instances that no phase saw ({len(asked)} prompts, "
-        f"{len(asked[0]['samples'])} samples each):"
-    ]
-    for word in ("higher", "lower"):
-        named = [
-            f"{meaning(name)} ({_value(found.base)} → {_value(found.tuned)})"
-            for name, found in measures.items()
-            if verdict(found) == word
-        ]
-        parts += [f"{word}: {', '.join(named)};"] if named else []
-    unsure = [meaning(name) for name, found in measures.items() if verdict(found) not in ("higher", "lower")]
-    parts += [f"not to be told from the base model: {', '.join(unsure)};"] if unsure else []
-    return " ".join(parts)[:-1] + "."
 
 
 def exam_table(run: RunData) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from atlas_gym.experiments.cli import summary
 from atlas_gym.experiments.report import page
 from atlas_gym.experiments.report.__main__ import main
 from atlas_gym.experiments.report.data import read_run
-from atlas_gym.experiments.report.figures import as_png, draw_scores
+from atlas_gym.experiments.report.figures import as_png, draw_scores, score_limits
 from atlas_gym.trainers.store.store import RunStore
 from tests.experiments.report.synthetic import ATTACK, Layout, make_run
 
@@ -106,13 +106,40 @@ def test_one_runs_page_shows_what_came_of_it(run_folder, capsys):
     assert str(path) in capsys.readouterr().out
     text, run = Skeleton(path.read_text(encoding="utf-8")).text, read_run(run_folder)
     assert "Complete: 14 rounds." in text
+    assert (
+        text.index("Best program") < text.index("Score over evaluations") < text.index("Next best programs")
+    )
+    evaluated = sum(own.duplicate_of is None for own in run.everything() if own.origin != "seed")
+    assert f"{14 * 12} programs drawn, {14 * 12} smoke-tested, {evaluated} evaluated. " in text
     assert run.best.program in text
     assert f"Candidate {run.best.id}: score {run.best.score:.4f}" in text
     assert "training minus held-out: -0.0025 (chance: up to 0.0130)" in text
-    assert all(phase["decision"]["reason"] in text for phase in run.phases)
+    assert all(phase["decision"]["reason"].partition(": ")[2] in text for phase in run.phases)
     assert ATTACK in text  # what a supporter said and a program raised, as text
     assert "NameError: name 'undefined' is not defined" in text
     assert "phase_every: 4" in text
+
+
+def test_a_search_has_no_card_that_is_empty(tmp_path):
+    folder = make_run(tmp_path / "run", Layout(method="search", rounds=2, phase_every=99))
+    text = Skeleton(page.render([read_run(folder)])).text
+    assert not [
+        word
+        for word in ("fine-tuning phases", "gate decisions", "Supporters", "its controls")
+        if word in text
+    ]
+
+
+def test_scores_that_are_compared_have_one_axis_with_the_start_and_the_best_by_hand(several_runs):
+    runs = [replace(read_run(folder), by_hand=-0.05) for folder in several_runs[:2]]
+    limits = score_limits(runs)
+    for run in runs:
+        (axes,) = draw_scores(run, limits=limits).axes
+        assert axes.get_ylim() == limits
+        lines = {line.get_label(): line.get_ydata()[0] for line in axes.lines}
+        assert (lines["start"], lines["best by hand"]) == (run.curve[0][1], -0.05)
+    assert limits[0] < min(run.curve[0][1] for run in runs)
+    assert limits[1] > -0.05
 
 
 def test_several_runs_share_one_page(several_runs):
