@@ -6,12 +6,24 @@ import os
 import sys
 from typing import Any
 
+SET: dict[str, Any] = {
+    "nargs": "+", "action": "extend", "default": [], "metavar": "NAME=VALUE",
+    "help": "constants of the task, such as preset=paper horizon=500",
+}  # fmt: skip
+"""The option `--set` of every command that makes a task; `constants_from` reads it."""
+
 
 class Parser(argparse.ArgumentParser):
-    """A parser that guesses no option from its beginning: a wrong guess could start hours of work."""
+    """A parser that guesses no option from its beginning, for a wrong guess could start hours of work, and takes
+    `--first_seed` for `--first-seed`."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **{"allow_abbrev": False, **kwargs})
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        words = [word.partition("=") for word in (sys.argv[1:] if args is None else args)]
+        words = [(name.replace("_", "-") if name.startswith("--") else name, *rest) for name, *rest in words]
+        return super().parse_known_args(["".join(word) for word in words], namespace)
 
 
 def at_least_one(text: str) -> int:
@@ -41,6 +53,12 @@ def _within(text: str, low: int, high: int | None) -> int:
         limits = f"of at least {low}" if high is None else f"from {low} to {high}"
         raise argparse.ArgumentTypeError(f"{text!r} must be a whole number {limits}")
     return number
+
+
+def progress(words: str = "") -> None:
+    """Tell whoever waits at a terminal what is being done, on a line that the next call clears."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        print(f"\r\x1b[K{words}", end="", file=sys.stderr, flush=True)
 
 
 def flush_or_drop() -> None:

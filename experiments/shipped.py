@@ -1,8 +1,26 @@
 """Files that come with the package, found by name from anywhere: configurations, study plans and sweeps."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
+from atlas_gym.text import one_line
 from atlas_gym.trainers.store.plain import SettingsError, nearest
+
+_KINDS = {
+    "configs": "configurations: atlas run --config NAME",
+    "sweeps": "sweeps: wandb sweep FILE",
+    "studies": "studies: atlas study NAME",
+}
+
+
+def shipped() -> Iterator[str]:
+    """Lines that list them, each with the beginning of what it says of itself."""
+    for kind, title in _KINDS.items():
+        paths = sorted((Path(__file__).parent / kind).glob("*.yaml"))
+        yield f"\n{title}, in {paths[0].parent}"
+        for path in paths:
+            with path.open(encoding="utf-8") as file:
+                yield f"  {path.stem:<20} {one_line(file.readline().removeprefix('#'), 96)}"
 
 
 def find(kind: str, given: str) -> Path:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any, Literal
 
-from atlas_gym.arguments import at_least_one
+from atlas_gym.arguments import SET, at_least_one, progress
 from atlas_gym.evaluation import ConfinedEvaluator, Evaluation, Evaluator, EvaluatorError, InfrastructureError
 from atlas_gym.evaluation.server import computing_at_most
 from atlas_gym.hidden_streams import hidden_stream
@@ -50,7 +50,7 @@ def add_check(commands: Any) -> None:
     parser.add_argument(
         "--seeds", type=at_least_one, default=4, help="tasks that the programs are tried on (default 4)"
     )
-    parser.add_argument("--set", nargs="*", default=(), metavar="NAME=VALUE", help="constants")
+    parser.add_argument("--set", **SET)
     parser.set_defaults(command=_check)
 
 
@@ -63,6 +63,7 @@ def _check(options: argparse.Namespace) -> int:
         while True:
             with computing_at_most(_COMPUTES_S):  # the author's code may never end
                 finding = next(found, None)
+            progress()
             if finding is None:
                 break
             print(f"{finding.verdict:<6}{finding.check:<10} {finding.text}", flush=True)
@@ -78,6 +79,7 @@ def findings(task: ProgramTask, evaluator: Evaluator, seeds: int = 4) -> Iterato
         tried = range(1 if (yield from _seeds(task)) else seeds)
         scores = {}
         for name, expert in task.programs.items():
+            progress(f"{name}: {len(tried)} evaluations")
             found = [evaluator.evaluate(expert.program, task.at(seed)) for seed in tried]
             if failed := next((e for e in found if not e.ok), None):
                 yield Finding(name, "wrong", f"{failed.status}: {failed.detail}")
@@ -151,7 +153,8 @@ def _nonsense(task: ProgramTask, start: float, evaluator: Evaluator) -> Iterator
     """Nonsense must fail, or at least not win."""
     limits = replace(task.limits, wall_s=min(task.limits.wall_s, _NONSENSE_WALL_S))
     quick, programs, accepted = replace(task.at(0), limits=limits), nonsense(task.function), []
-    for name, program in programs.items():
+    for number, (name, program) in enumerate(programs.items()):
+        progress(f"nonsense {number} of {len(programs)}: {name}")
         try:
             evaluation = evaluator.evaluate(program, quick)
         except InfrastructureError as error:

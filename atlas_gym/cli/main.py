@@ -5,13 +5,15 @@ import io
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import as_completed
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 from gymnasium.error import DependencyNotInstalled
 
-from atlas_gym.arguments import Parser, at_least_one, flush_or_drop
+from atlas_gym._version import __version__
+from atlas_gym.arguments import SET, Parser, at_least_one, flush_or_drop, progress
 from atlas_gym.cli import doctor
 from atlas_gym.cli.check import add_check
 from atlas_gym.cli.new_task import add_new_task
@@ -55,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="atlas", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"atlas-gym {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_evaluate(commands)
     add_check(commands)
@@ -82,9 +85,7 @@ def _add_evaluate(commands: Any) -> None:
     about = "evaluations at a time (default: all cores)"
     evaluate.add_argument("--workers", type=at_least_one, default=core_count(), help=about)
     evaluate.add_argument("--unconfined", action="store_true", help="run the program without confinement")
-    evaluate.add_argument(
-        "--set", nargs="*", default=(), metavar="NAME=VALUE", help="constants, e.g. preset=paper horizon=500"
-    )
+    evaluate.add_argument("--set", **SET)
     evaluate.set_defaults(command=_evaluate)
 
 
@@ -94,7 +95,11 @@ def _evaluate(options: argparse.Namespace) -> int:
     tasks = [task.at(options.first_seed + i, options.split) for i in range(options.seeds)]
     confinement = "unconfined" if options.unconfined else "default"
     with EvaluatorPool(min(options.workers, len(tasks)), confinement=confinement) as pool:
-        evaluations = pool.evaluate_all([program] * len(tasks), tasks)
+        futures = [pool.submit(program, task) for task in tasks]
+        for done, _ in enumerate(as_completed(futures), start=1):
+            progress(f"{done} of {len(tasks)} evaluated")
+        progress()
+        evaluations = [future.result() for future in futures]
     print(f"{options.env_id}  {options.program}  {len(tasks)} seeds of {options.split}")
     print(_report(evaluations, tasks[0].limits))
     return 0 if all(evaluation.ok for evaluation in evaluations) else 1

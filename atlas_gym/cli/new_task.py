@@ -9,20 +9,23 @@ from string import Template
 from typing import Any
 
 _TASK = Template('''\
-"""$words: what programs do, what is hidden from them, and what they are worth."""
+"""$words, begun from an example task: predict the next number of a noisy series.
+
+Make it yours at the lines marked `# yours`, then run `atlas check` on this file.
+"""
 
 import numpy as np
 
 import atlas_gym
 
 
-def moving_average(past):
+def moving_average(past):  # yours: a program to start from, which defines what is called and what it returns
     """The mean of the last few numbers."""
     window = 8
     return float(np.mean(past[-window:]))
 
 
-def smoothed(past):
+def smoothed(past):  # yours: a better one, if you know one
     """Exponential smoothing."""
     weights = 0.6 ** np.arange(len(past))[::-1]
     return float(weights @ past / weights.sum())
@@ -36,19 +39,20 @@ class $class_name(atlas_gym.ProgramTask, id="$class_name-v0"):
 
     The score is minus the mean distance to it: higher is better, 0 is perfect."""
 
+    # yours: the docstring, which is what programs are told
     function = "predict"
     start = moving_average
     experts = (smoothed,)
-    floor = -3.0
+    floor = -3.0  # yours: what a program that fails is worth
 
     length: int = 200
 
-    def instances(self, rng):
+    def instances(self, rng):  # yours: what is hidden, drawn from `rng` alone
         for _ in range(5):
             wanders = np.cumsum(0.3 * rng.standard_normal(self.length))
             yield wanders + 0.5 * rng.standard_normal(self.length)
 
-    def score(self, program, series):
+    def score(self, program, series):  # yours: `program` is called, and its answer read as .number(), .array() …
         guesses = [program(series[:t]).number() for t in range(1, len(series))]
         return -float(np.abs(np.array(guesses) - series[1:]).mean())
 ''')
@@ -78,8 +82,8 @@ def add_new_task(commands: Any) -> None:
 
 def _new_task(options: argparse.Namespace) -> int:
     file, test = write_task(options.name, options.folder)
-    print(f"wrote {file} and {test}")
-    print(f"next: atlas check {file}")
+    print(f"wrote {file} and {test}: a task that works, predicting the next number of a noisy series")
+    print(f"next: make it yours at the lines marked `# yours`, and then: atlas check {file}")
     return 0
 
 

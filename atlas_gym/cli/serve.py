@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from atlas_gym.arguments import at_least_one, port
+from atlas_gym.arguments import SET, at_least_one, port
 from atlas_gym.tasks.constants import constants_from
 from atlas_gym.tasks.registry import make_task
 
@@ -29,9 +29,7 @@ def add_serve(commands: Any) -> None:
         "--max-bytes", type=at_least_one, default=262_144, help="greatest request (default 262144)"
     )
     parser.add_argument("--turns", type=at_least_one, default=1, help="programs per episode (default 1)")
-    parser.add_argument(
-        "--set", nargs="*", default=(), metavar="NAME=VALUE", help="the environment's constants"
-    )
+    parser.add_argument("--set", **SET)
     parser.set_defaults(command=_serve)
 
 

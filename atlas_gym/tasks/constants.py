@@ -1,6 +1,7 @@
 """A task's constants, the annotated attributes of its class: made, checked and read from a command line."""
 
 import ast
+import difflib
 import inspect
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import Field, FrozenInstanceError, dataclass, fields
@@ -75,7 +76,11 @@ def values_of(cls: Any, preset: Mapping[str, Any], given: Mapping[str, Any]) -> 
     values = {**preset, **given}
     if unknown := values.keys() - known.keys():
         there_are = sorted(known, key=lambda name: name == "limits")  # which every task has
-        raise TypeError(f"no constant {', '.join(sorted(unknown))}; there are {', '.join(there_are)}")
+        close = difflib.get_close_matches(min(unknown), [*known, *_OF_ENVIRONMENTS, *_OF_A_TASK], n=1)
+        raise TypeError(
+            f"no constant {', '.join(sorted(unknown))}; {f'did you mean {close[0]}? ' if close else ''}there are "
+            f"{', '.join(there_are)}, and beside a task's constants its preset and split, and an environment's turns"
+        )
     if "limits" in values:
         values["limits"] = limits_from(values["limits"], cls.limits)
     return {name: _value(known[name], value) for name, value in values.items()}

@@ -11,7 +11,9 @@ import os
 import sys
 from collections.abc import Sequence
 
+from atlas_gym._version import __version__
 from atlas_gym.arguments import flush_or_drop
+from atlas_gym.experiments.shipped import shipped
 from atlas_gym.text import clean
 
 _BASE, _RUN = "atlas_gym.cli.main", "atlas_gym.experiments.cli.run"
@@ -22,14 +24,14 @@ COMMANDS = {
     "report": ("atlas_gym.experiments.report.__main__", "write the report of one or several runs"),
     "study": ("atlas_gym.experiments.studies.__main__", "compare methods over seeds, as a plan says"),
     "new-task": (_BASE, "write a task of your own to begin with, and its test"),
-    "check": (_BASE, "say whether a task is fit for use; needs no model"),
+    "check": (_BASE, "say whether a task, configuration, sweep or plan is fit for use; needs no model"),
     "evaluate": (_BASE, "score a program on held-out or training tasks"),
-    "list": (_BASE, "list the environments"),
+    "list": (_BASE, "list the environments, and the configurations, sweeps and studies that come with them"),
     "doctor": (_BASE, "say which confinement layers this machine gives"),
     "serve": (_BASE, "serve an environment to other processes"),
 }
 """Module whose `main(arguments)` it is, and what it does in a line."""
-_LEARN = "torch transformers peft trl rich yaml pandas pydantic datasets huggingface_hub"
+_LEARN = "jinja2 torch transformers peft trl rich yaml pandas pydantic datasets huggingface_hub"
 _EXTRAS = {"matplotlib": "render", "optuna": "optimisers", **dict.fromkeys(_LEARN.split(), "learn")}
 """Package that may be missing → the extra that brings it."""
 
@@ -64,19 +66,27 @@ def _answer(given: list[str]) -> int:
         print("\n".join(["usage: atlas COMMAND …", "", *lines, "", end]))
         return 0 if given else 2
     name, *rest = given
+    if name == "--version":
+        print(f"atlas-gym {__version__}")
+        return 0
     if name not in COMMANDS:
         close = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(COMMANDS)}"
         print(f"atlas: no command {name}; {hint}", file=sys.stderr)
         return 2
     module, _ = COMMANDS[name]
-    if module == _BASE or name == "fetch":  # modules that have several
+    if name == "check" and rest and rest[0].endswith((".yaml", ".yml")):
+        module = "atlas_gym.experiments.cli.check"
+    elif module == _BASE or name == "fetch":  # modules that have several
         rest = [name, *rest]
     elif name == "resume":
         is_named = rest and not rest[0].startswith("-")
         rest = ["--resume", *(["--folder"] if is_named else []), *rest]
     try:
-        return importlib.import_module(module).main(rest) or 0
+        code = importlib.import_module(module).main(rest) or 0
+        if rest == ["list"]:
+            print("\n".join(shipped()))
+        return code
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:

@@ -1,8 +1,8 @@
 """Begin or continue a run: `atlas run --config default --seed 3 --phase.beta 0.2`.
 
-Everything that decides a run is in its configuration; the command line only lays single values on top. The run's
-folder remembers the result, so `--resume` needs nothing but the folder. What a run needs is imported only when its
-settings are right: a typo has its answer at once.
+Without a configuration it is the main job, `--config default`. Everything that decides a run is in its configuration;
+the command line only lays single values on top. The run's folder remembers the result, so `--resume` needs nothing but
+the folder. What a run needs is imported only when its settings are right: a typo has its answer at once.
 """
 
 import os
@@ -61,7 +61,7 @@ def _resolve(flags: Namespace, settings: Mapping[str, Any]) -> tuple[RunConfig, 
         raise SettingsError(f"--resume needs --folder with a run in it: {where}")
     if stored is not None and stored.stat().st_size == 0:
         raise SettingsError(f"{stored} is empty: put the run's back, or name another --folder")
-    given = find("configs", flags.config) if flags.config is not None else stored
+    given = find("configs", flags.config) if flags.config is not None else stored or _main_job(settings)
     try:
         config = load_config(given, settings)  # what is not said anew is as the stored run has it
     except SettingsError as error:
@@ -75,6 +75,17 @@ def _resolve(flags: Namespace, settings: Mapping[str, Any]) -> tuple[RunConfig, 
 
         require_trust(stored.parent, config, flatten(settings))
     return config, folder or Path("runs") / config.name
+
+
+def _main_job(settings: Mapping[str, Any]) -> Path | None:
+    """The default configuration; none where another task or method is named, which its bandits and controls do not
+    fit."""
+    path = find("configs", "default")
+    config = load_config(path, {})
+    fits = all(
+        settings.get(name, own) == own for name, own in (("env", config.env), ("method", config.method))
+    )
+    return path if fits else None
 
 
 def _require_own_folder(flags: Namespace, config: RunConfig, folder: Path) -> None:

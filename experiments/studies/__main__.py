@@ -12,12 +12,10 @@ from pathlib import Path
 
 from atlas_gym.arguments import Parser, at_least_one
 from atlas_gym.experiments.shipped import find
-from atlas_gym.experiments.studies import results
 from atlas_gym.experiments.studies.plan import PlannedRun, read_plan
-from atlas_gym.experiments.studies.scheduler import do_runs
 from atlas_gym.text import clean
 from atlas_gym.trainers.store.plain import SettingsError
-from atlas_gym.trainers.store.store import StoreError
+from atlas_gym.trainers.store.rows import StoreError
 
 TABLES = {
     "By task": "Mean over seeds, and of the differences paired by seed, with 95 % intervals (Student's t).",
@@ -60,6 +58,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _study(options: argparse.Namespace) -> bool:
     """Do the runs, write their data and show them; True if a run failed."""
+    from atlas_gym.experiments.studies import results
+    from atlas_gym.experiments.studies.scheduler import do_runs
+
     output = Path(options.plan)
     failed: list[PlannedRun] = []
     if not output.is_dir():

@@ -8,6 +8,7 @@ from typing import Any
 
 from atlas_gym.experiments.shipped import find
 from atlas_gym.trainers.loop.config import RunConfig, load_config
+from atlas_gym.trainers.loop.tasks import Tasks
 from atlas_gym.trainers.store.plain import SettingsError, build, merge, read_layers
 
 
@@ -93,7 +94,8 @@ def run_name(task: str, arm: str, seed: int) -> str:
 
 
 def read_plan(path: Path) -> Plan:
-    """Read a study's plan and check every run's settings. A plan that is `based_on` another says only what differs.
+    """Read a study's plan, check every run's settings, and that its task takes them. A plan that is `based_on` another
+    says only what differs.
 
     Raises:
         SettingsError: the file cannot be read, or one of its settings is unknown or unusable.
@@ -106,7 +108,9 @@ def read_plan(path: Path) -> Plan:
     plan = build(Plan, values, f"{path}: ")
     runs = plan.runs()
     for run in runs:
-        run.config()
+        config = run.config()
+        if run.seed == plan.seeds[0]:
+            Tasks(config)  # the task exists, and takes these constants
     if len({run.name for run in runs}) < len(runs):
         raise SettingsError(f"{path}: two runs have one name; list every seed once")
     return plan

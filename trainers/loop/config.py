@@ -7,7 +7,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-from atlas_gym import yaml_text
 from atlas_gym.agents.engines.engine import Sampling
 from atlas_gym.agents.engines.settings import EngineSettings
 from atlas_gym.agents.models.settings import LoraSettings
@@ -238,6 +237,8 @@ def load_config(path: Path | None, overrides: Mapping[str, Any]) -> RunConfig:
 
 def as_yaml(config: RunConfig) -> str:
     """The whole configuration, defaults included."""
+    from atlas_gym import yaml_text
+
     return yaml_text.dump(plain(config))
 
 

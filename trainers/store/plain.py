@@ -1,7 +1,8 @@
 """Settings: nested frozen dataclasses from and to YAML, through pydantic.
 
 An option that does nothing is worse than an error: an unknown key is refused with the nearest known one, a value of
-the wrong kind with the kind that is expected, each in one line.
+the wrong kind with the kind that is expected, each in one line. What reads YAML is imported when it is needed: the
+settings can be listed without it.
 """
 
 import dataclasses
@@ -12,8 +13,6 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-
-from atlas_gym import yaml_text
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -27,6 +26,8 @@ class SettingsError(ValueError):
 
 def read_value(text: str) -> Any:
     """A value on a command line, as a file would have it; what is no YAML is a text."""
+    from atlas_gym import yaml_text
+
     try:
         return yaml_text.load(text)
     except ValueError:
@@ -35,6 +36,8 @@ def read_value(text: str) -> Any:
 
 def read_mapping(path: Path, what: str) -> dict[str, Any]:
     """The settings in a YAML file, none if it is empty; `what` names it in a `SettingsError`."""
+    from atlas_gym import yaml_text
+
     try:
         values = yaml_text.read(path)
     except OSError as error:
@@ -158,7 +161,14 @@ def flatten(values: Mapping[str, Any], where: str = "") -> dict[str, Any]:
 
 
 def nearest(key: str, known: Iterable[str], otherwise: str = "") -> str:
-    """The end of a complaint about `key`: the known one that is nearest; `otherwise`, or all, if none is near."""
+    """The end of a complaint about `key`: those known that end in the same word (`beta`: `phase.beta`), or the nearest
+    one; `otherwise`, or all, if none is near."""
     names = sorted(known)
-    close = difflib.get_close_matches(key, names, n=1)
-    return f"; did you mean {close[0]}?" if close else f"; {otherwise or 'known: ' + ', '.join(names)}"
+    word = key.lstrip("-").rpartition(".")[2]
+    same = [name for name in names if name.lstrip("-").rpartition(".")[2] == word]
+    close = difflib.get_close_matches(key, same, n=3, cutoff=0.0) or difflib.get_close_matches(
+        key, names, n=1
+    )
+    return (
+        f"; did you mean {' or '.join(close)}?" if close else f"; {otherwise or 'known: ' + ', '.join(names)}"
+    )

@@ -1,9 +1,11 @@
+import sys
+
 import pytest
 
 from atlas_gym.cli.main import main
 from atlas_gym.tasks.bandit.experts import EXPERTS
 
-SMALL = ["--set", "horizon=60", "replicas=2"]
+SMALL = ["--set", "horizon=60", "--set", "replicas=2"]
 
 
 @pytest.fixture
@@ -29,10 +31,16 @@ def test_evaluating_a_file_prints_score_interval_status_feedback_and_time(progra
     assert "Status: ok" in rows["feedback"]
 
 
+def test_whoever_waits_at_a_terminal_sees_how_far_it_is(program, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert evaluate(program, "--seeds", 2, *SMALL) == 0
+    assert "1 of 2 evaluated" in capsys.readouterr().err
+
+
 def test_experts_are_known_by_name_and_seeds_can_be_chosen(program, capsys):
     outputs = []
     for name, first in ((program, 5), ("tuned_sw_linucb", 5), ("tuned_sw_linucb", 6)):
-        assert evaluate(name, "--seeds", 1, "--first-seed", first, *SMALL) == 0
+        assert evaluate(name, "--seeds", 1, "--first_seed", first, *SMALL) == 0
         outputs.append(
             next(line for line in capsys.readouterr().out.splitlines() if line.startswith("score"))
         )

@@ -13,7 +13,10 @@ from atlas_gym.cli.new_task import write_task
 def test_the_files_work_as_they_stand(tmp_path, capsys):
     folder = tmp_path / "tasks"
     assert main(["new-task", "NextNumber", "--folder", str(folder)]) == 0, "in a folder that it makes"
-    assert "next: atlas check" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "predicting the next number" in said
+    assert "atlas check" in said
+    assert (folder / "next_number.py").read_text().count("# yours") > 4
     assert "class NextNumber(atlas_gym.ProgramTask" in (folder / "next_number.py").read_text()
     assert main(["check", str(folder / "next_number.py"), "--seeds", "1"]) == 0
     said = capsys.readouterr().out

@@ -77,7 +77,9 @@ def test_constants_are_keywords_and_presets_sets_of_them():
     assert Threefold.from_keywords(limits=atlas_gym.Limits()).limits == atlas_gym.Limits()
     with pytest.raises(ValueError, match="no preset 'few'; there are default, many"):
         Threefold.from_keywords(preset="few")
-    with pytest.raises(TypeError, match="no constant cuont; there are count, noise, limits"):
+    with pytest.raises(
+        TypeError, match=r"no constant cuont; did you mean count\? there are count, noise, limits"
+    ):
         Threefold.from_keywords(cuont=3)
     with pytest.raises(TypeError, match="no constant seed"):
         Threefold.from_keywords(seed=3)

@@ -7,6 +7,7 @@ from pathlib import Path
 from atlas_gym.trainers.store.store import RunStore, StoreError
 
 SMALL = [
+    "--config=plain",
     "--rounds=3", "--phase_every=2", "--exploration.islands=3", "--exploration.samples=6", "--pairs.count=8",
     "--gate.samples=2", "--held_out_seeds=2", "--tracking=off", "--torch_threads=1", "--pairs.builder=plain",
     "--skip_idle_phases=false",  # so small a run need not improve, and has phases even so
