@@ -48,7 +48,7 @@ def hostile(run, text):
     stored = text.encode(errors="replace").decode()  # SQLite's own texts are UTF-8
     (start, best), *_ = run.ends
     best = replace(best, program=f"{start.program}\n{text}", origin=text, diagnosis=text)
-    phases = [{**p, "decision": {**p["decision"], "reason": text}, "changed_controls": [stored],
+    phases = [{**p, "decision": {**p["decision"], "reason": text}, "changed_controls": ["beta", stored],
                "warnings": [text]} for p in run.phases]  # fmt: skip
     calls = [{**call, **dict.fromkeys(("role", "model", "reason", "outcome", "reply"), text)}
              for call in run.supporter_calls]  # fmt: skip
