@@ -98,7 +98,9 @@ class Channel:
         missing = head.size + head.unpack_from(reply)[1] - len(reply)
         if missing == 0:
             return reply
-        if missing < 0:
+        if missing < 0:  # it may have failed right after its answer, for want of memory say
+            if reply[missing] == ERROR:
+                raise self._reported_failure(reply[missing + 1 :])
             raise CandidateError("the program answered more than once", Status.VIOLATION)
         if missing > most_bytes:
             raise CandidateError(f"an answer of more than {most_bytes >> 20} MiB")

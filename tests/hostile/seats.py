@@ -128,6 +128,8 @@ BY_CALLS: dict[str, frozenset[Status]] = {
     # Where a program is called once, nothing comes after the attack.
     "replace the code of the caller": frozenset({Status.ERROR, Status.OK}),
     "answers for a while, then silence": frozenset({Status.TIMEOUT, Status.OK}),
+    # What is left may do for one more call.
+    "a list that grows and catches its errors": frozenset({Status.MEMORY, Status.OK}),
 }
 """How attacks end where programs are called from the trusted side; some aim at what only the other drivers do."""
 

@@ -94,6 +94,14 @@ def test_a_failure_reported_before_the_worker_went_is_told_to_who_sends(line, wa
         }[way]()
 
 
+def test_a_failure_right_after_an_answer_is_no_second_answer(line):
+    head = struct.Struct("<BI")
+    line.pipe.send_raw(head.pack(0, 2) + b"ok" + bytes([255]) + ERROR_HEAD.pack(2, 4) + b"full")
+    with pytest.raises(CandidateError, match="full") as caught:
+        line.channel.converse(bytearray(b"abc"), head, 8)
+    assert caught.value.status == Status.MEMORY
+
+
 @pytest.mark.parametrize("said", [b"", b"\0an answer"])
 def test_who_listens_no_more_without_a_report_is_gone(line, said):
     line.pipe.send_raw(said)
