@@ -1,6 +1,7 @@
 """What MkDocs calls while the documentation's site is built (`make docs`): doctests and blocks are made readable."""
 
 import re
+import subprocess
 from collections.abc import Sequence
 
 from markdown import Extension, Markdown
@@ -8,6 +9,8 @@ from markdown.preprocessors import Preprocessor
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
+
+from atlas_gym._version import __version__
 
 _DOCTEST = re.compile(r"^>>> .*(\n.*\S.*)*", re.MULTILINE)
 """From `>>>` at the margin to the next empty line."""
@@ -17,9 +20,20 @@ _BEFORE_FENCES = 30
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Docstrings show doctests as code; Markdown alone takes `>>>` for a quotation."""
+    """The header has the version and the repository. Docstrings show doctests as code; Markdown alone takes `>>>` for a
+    quotation."""
+    config.site_name = f"ATLAS Gym {__version__}"
+    config.repo_url = config.repo_url or remote()
+    config.repo_name = "Repository"
     config.markdown_extensions.append(DoctestExtension())
     return config
+
+
+def remote() -> str:
+    """Address of the repository that this clone is of; empty if a browser cannot open it."""
+    asked = ["git", "config", "--get", "remote.origin.url"]
+    found = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    return found if found.startswith("https://") and "@" not in found else ""
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:

@@ -1,11 +1,11 @@
 """TRL's GRPO on a task of your own: a small model learns to finish a program's line, and its mean reward rises.
 
-    python -m atlas_gym.experiments.learners.grpo --steps 40
+    python -m atlas_gym.experiments.learners.grpo
 
-The prompt is the task in a comment and a program up to `return`; the completion is the rest of that line, and the
-reward the program's score. Four in five lines of the untuned model fail, the others differ in score: both is learned.
-Put your own task in the place of `Forecast`, and its beginning in that of `HEAD`; what has no spread of rewards within
-a group of completions teaches nothing. Needs `pip install "atlas-gym[learn]"`.
+The prompt is two programs and a third up to `return past`; the completion is the rest of that line, and the reward the
+score of the last program. Some six in ten lines of the untuned model fail, the others differ in score: both is learned.
+Put your own task in the place of `Forecast`, and programs of its in `HEAD`. Where all completions of a group have the
+same reward, nothing is learned: try prompts before you train. Needs `pip install "atlas-gym[learn]"`.
 """
 
 import argparse
@@ -36,12 +36,17 @@ class Forecast(atlas_gym.ProgramTask, id="Forecast-v0"):
         return -abs(program(sales[:28]).number() - sales[28])
 
 
-HEAD = """import numpy as np
+HEAD = """def forecast(past):
+    return past[-2:].mean()
 
 
 def forecast(past):
-    # past: float64 array, the sales of 28 days. Returns a number, the sales of the next day.
-    return"""
+    return past[-1]
+
+
+def forecast(past):
+    return past"""
+"""Two programs to go by, and a third to be finished."""
 
 
 class Reward(ProgramReward):
@@ -62,8 +67,8 @@ def main(arguments: list[str] | None = None) -> list[dict[str, Any]]:
     """Train; print each step and the best line, and return the trainer's log, an entry per step."""
     parser = argparse.ArgumentParser(prog="python -m atlas_gym.experiments.learners.grpo")
     parser.add_argument("--model", default="embedded", help="a folder, a name, or the embedded model")
-    parser.add_argument("--steps", type=int, default=40, help="optimiser steps (default 40)")
-    parser.add_argument("--group", type=int, default=16, help="completions of a step (default 16)")
+    parser.add_argument("--steps", type=int, default=20, help="optimiser steps (default 20)")
+    parser.add_argument("--group", type=int, default=8, help="completions of a step (default 8)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     folder = resolve_model(options.model)
@@ -74,6 +79,13 @@ def main(arguments: list[str] | None = None) -> list[dict[str, Any]]:
     model.generation_config.eos_token_id = [
         vocabulary[token] for token in vocabulary if token.startswith("Ċ")
     ]
+    # Adapters in the upper third alone: the backward pass ends there.
+    layers = model.config.num_hidden_layers
+    upper = [*range(2 * layers // 3, layers)]
+    places = ["q_proj", "v_proj", "up_proj", "down_proj"]
+    lora = LoraConfig(
+        r=16, lora_alpha=32, target_modules=places, layers_to_transform=upper, task_type="CAUSAL_LM"
+    )
     reward = Reward()
     with tempfile.TemporaryDirectory() as output:
         settings = GRPOConfig(
@@ -82,8 +94,9 @@ def main(arguments: list[str] | None = None) -> list[dict[str, Any]]:
             seed=options.seed,
             per_device_train_batch_size=options.group,
             num_generations=options.group,
-            max_completion_length=16,
-            temperature=1.0,
+            max_completion_length=12,
+            temperature=0.7,
+            top_k=20,
             learning_rate=5e-4,
             lr_scheduler_type="constant",
             use_cpu=True,
@@ -99,7 +112,7 @@ def main(arguments: list[str] | None = None) -> list[dict[str, Any]]:
             processing_class=tokenizer,
             reward_funcs=cast(Any, reward),
             train_dataset=Dataset.from_dict({"prompt": [HEAD] * options.steps}),
-            peft_config=LoraConfig(r=16, lora_alpha=32, target_modules="all-linear", task_type="CAUSAL_LM"),
+            peft_config=lora,
         )
         trainer.train()
     reward.close()

@@ -32,9 +32,9 @@ PYTHON = [
 SHELL = [block for block in BLOCKS if block.language in ("sh", "console")]
 INLINE = [(page.name, command) for page in PAGES for command in inline_commands(page)]
 LANGUAGES = {"python", "output", "sh", "console", "yaml", "toml"}
-NEEDED = {"bring-your-own-learner.md": {"stable_baselines3": "sb3", "cma": "optimisers"}}
+NEEDED = {"numbers.md": {"stable_baselines3": "sb3"}}
 """Packages without which a page's blocks cannot run, each with its extra."""
-FOREIGN = {"export", "wandb", "ray", "docker", "podman", "git", "pre-commit", "twine"}
+FOREIGN = {"uv", "export", "wandb", "ray", "docker", "podman", "git", "pre-commit", "twine"}
 """Programs that are not ours."""
 NUMBER = re.compile(r"-?\d+\.\d+")
 

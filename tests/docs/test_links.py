@@ -1,11 +1,12 @@
 """Links inside the repository lead somewhere."""
 
 import re
+import runpy
 from importlib.util import find_spec
 
 import pytest
 
-from tests.docs.pages import PAGES, ROOT, anchors, links
+from tests.docs.pages import PAGES, ROOT, WRITTEN, anchors, links
 
 ALL = [*PAGES, *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page not in PAGES)]
 
@@ -22,8 +23,9 @@ def test_every_link_leads_somewhere(page):
 
 def test_every_written_page_is_in_the_sites_menu():
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    for page in (page for page in PAGES if page.parent == ROOT / "docs"):
-        assert f": {page.name}\n" in navigation, f"add {page.name} to the menu, nav in mkdocs.yml"
+    for page in WRITTEN:
+        name = page.relative_to(ROOT / "docs").as_posix()
+        assert f" {name}\n" in navigation, f"add {name} to the menu, nav in mkdocs.yml"
 
 
 def test_the_reference_names_modules_that_exist():
@@ -33,7 +35,18 @@ def test_the_reference_names_modules_that_exist():
 
 
 def test_a_front_page_is_short():
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 91
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 80
+    assert len(text.split()) <= 900
+
+
+def test_results_are_one_page_of_what_is_in_the_data():
+    pytest.importorskip("matplotlib", reason="needs the extra `learn`")
+    made = runpy.run_path(str(ROOT / "docs" / "results.py"))
+    page, front = ((ROOT / name).read_text(encoding="utf-8") for name in ("docs/results.md", "README.md"))
+    assert made["page"]() == page, "run docs/results.py"
+    assert made["with_table"](front, made["methods_table"]()) == front, "run docs/results.py"
+    assert len(page.split()) <= 1200
 
 
 @pytest.mark.parametrize("page", ALL, ids=lambda page: str(page.relative_to(ROOT)))

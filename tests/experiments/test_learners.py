@@ -52,6 +52,15 @@ def test_grpo_takes_a_step(model):
     assert make_task("Forecast-v0").worst_score <= entry["reward"] <= 0.0
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("embedded_weights")
+def test_grpo_learns():
+    from atlas_gym.experiments.learners import grpo
+
+    rewards = [entry["reward"] for entry in grpo.main([])]
+    assert sum(rewards[-4:]) / 4 > sum(rewards[:4]) / 4 + 0.3
+
+
 @pytest.fixture
 def run(model, monkeypatch):
     """EvoDPO with a model that writes numbers where numbers stand, good and bad ones, instead of noise."""

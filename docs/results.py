@@ -1,0 +1,302 @@
+# ruff: noqa: E501 (the page is written as it is read)
+"""Writes docs/results.md, its five pictures and the table of README.md: every number in them is of a committed CSV file.
+
+python docs/results.py
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from atlas_gym.experiments.report.style import COLORS, MUTED, TEXT_WIDTH, plot_style
+from atlas_gym.experiments.studies.results import by_task
+from atlas_gym.intervals import Interval, half_width, mean_interval
+
+DOCS = Path(__file__).parent
+FIGURES, STUDY = DOCS / "figures", DOCS / "study"
+METHODS = {
+    "search": "search (the model untuned)", "evotune": "EvoTune", "evodpo": "EvoDPO", "grpo_far": "GRPO in the loop",
+    "atlas": "ATLAS", "supporter": "a supporter's rules, no model", "numbers": "random numbers, no model",
+}  # fmt: skip
+TASKS = {"burgers": "Burgers"}
+CONTROLS = ("supporter", "numbers")
+ALONE = {
+    "base": "base model", "fixed": "fixed reference", "gated": "gated reference",
+    "fixed_room": "fixed, equal room", "teacher": "its supporter alone",
+}  # fmt: skip
+PHASES = {
+    "normal": "256 pairs, taught, 0.4 nats", "64 pairs": "64 pairs", "to 0.1 nats": "to 0.1 nats",
+    "to 0.8 nats": "to 0.8 nats", "without the supervised term": "no supervised term", "the agent's answers": "untaught",
+}  # fmt: skip
+
+
+def rows(path: Path) -> pd.DataFrame:
+    return pd.read_csv(path, dtype={"task": str, "arm": str})
+
+
+def points(values: Sequence[float] | pd.Series) -> str:
+    return f"{mean_interval(np.asarray(values)):.1f}".replace("-", "−")
+
+
+def paired(table: pd.DataFrame, one: str, other: str) -> pd.Series:
+    return (table[one] - table[other]).dropna()
+
+
+# The numbers.
+
+methods = by_task(rows(STUDY / "methods" / "runs.csv"), "improvement")
+over = {arm: pd.concat([of[arm] for of in methods.values()], axis=1).dropna().mean(axis=1) for arm in METHODS}
+better = {task: str(of[list(CONTROLS)].mean().idxmax()) for task, of in methods.items()}
+behind = {task: paired(of, "atlas", better[task]) for task, of in methods.items()}
+behind_all = pd.concat(behind, axis=1).dropna().mean(axis=1)
+main_job = rows(FIGURES / "main_job.csv")
+alone = by_task(rows(STUDY / "wider_closed_loop" / "runs.csv"), "improvement")["bandits"]
+alone = alone[alone["gated"].notna()][[arm for arm in ALONE if arm in alone]]
+larger = rows(STUDY / "larger_closed_loop" / "runs.csv").set_index("arm")
+small = rows(STUDY / "wider_closed_loop" / "runs.csv")
+phases = rows(STUDY / "phases" / "runs.csv").dropna(subset=["kl", "nats"])
+phases = phases.drop_duplicates(["arm", "seed", "kl"])
+failures = rows(FIGURES / "failures.csv")
+
+
+def main_job_table() -> str:
+    names = {
+        "supporter-alone": "the supporter's rules alone", "numbers-alone": "random numbers alone",
+        "unseen": "unseen bandits: the model tuned less untuned",
+    }  # fmt: skip
+    lines = ["| the run less | runs | difference in score | in words |", "|---|---|---|---|"]
+    for control, own in main_job.groupby("control", sort=False):
+        found = (
+            Interval(own.ahead.iloc[0], own.half_width.iloc[0]) if len(own) == 1 else mean_interval(own.ahead)
+        )
+        words = found.in_words("ahead", "behind", "not told apart")
+        lines.append(f"| {names[str(control)]} | {len(own)} | {found:+.4f} | {words} |".replace("-0.", "−0."))
+    return "\n".join(lines)
+
+
+def methods_table() -> str:
+    """Of README."""
+    lines = ["| method | improvement | less search, points |", "|---|---|---|"]
+    for arm, name in METHODS.items():
+        if arm != "grpo_far":
+            less = "" if arm == "search" else points(over[arm] - over["search"])
+            lines.append(f"| {name} | {over[arm].mean():.0f} % | {less} |")
+    return "\n".join(lines)
+
+
+def page() -> str:
+    base, gated, fixed = (alone[arm].mean() for arm in ("base", "gated", "fixed"))
+    moved = phases[(phases.arm == "base model") | (phases.kl > 0.1)]
+    nats = {arm: f"−{-own.nats.mean():.0f}" for arm, own in moved.groupby("arm")}
+    failed = failures[failures.reason != "runs"]
+    first = failed.sort_values("count", ascending=False).reason.tolist()[:2]
+    per_task = ", ".join(
+        f"{TASKS.get(task, task)} {points(behind[task])} ({'rules' if better[task] == 'supporter' else 'numbers'})"
+        for task in methods
+    )
+    return f"""\
+# Results
+
+*Improvement* is the share of the starting program's loss that is gone on held-out tasks; *points* are percentage points. Square
+brackets are 95 % intervals. Every number and picture is made of the CSV files beside them by `docs/results.py`.
+
+## 1. What is asked
+
+Does a small model that is tuned while it searches find better programs than one that is not, than other methods, and than no model at all? And what has it learned?
+
+- **A budget** counts programs that were executed and new: in the main job those that teach included, in the study of methods candidates
+  alone, without some 430 programs a run that taught ATLAS. Smoke runs do not count.
+- **What is replicated** is the run, or training and search together. Intervals are over runs; tasks are fixed. Where a
+  dot is a training it says so.
+- **The result** is the held-out score: of the first and the best program, on tasks that no program met.
+- **Starts** hide their constants in formulas, unless it says otherwise. Levels differ between machines, each of which has its own secret ([why](faq.md)).
+
+All but the main job was measured at commit `a6b99836` or before: programs had no smoke run yet, and in ATLAS the model alone wrote. Plans and curves are in this repository at that commit.
+
+## 2. The main job
+
+`make run`: six bandits that differ in drift and noise. Four writers share 432 evaluations; phases follow the second and the fourth round. Then come the controls: the supporter's rules alone and random numbers alone with as many evaluations, and short searches by the model alone, tuned and not, on six bandits that no phase saw.
+
+![A line per run and control: its difference with its 95 % interval](figures/main_job.png)
+
+{main_job_table()}
+
+The intervals of a run are over its bandits, those of several over runs ([data](figures/main_job.csv)). `atlas study main_job` does it under ten secrets.
+
+## 3. Methods
+
+Five tasks, 180 candidates a run, five seeds.
+
+![Improvement of every run by method and task, controls without a model shaded](figures/methods.png)
+
+*A dot is a run, a bar the mean with its interval; shaded: no model ([study](study/methods/README.md)).*
+
+Over all five tasks, less search, in points: EvoTune {points(over["evotune"] - over["search"])}, EvoDPO {points(over["evodpo"] - over["search"])}, GRPO {points(over["grpo_far"] - over["search"])}, **ATLAS {points(over["atlas"] - over["search"])}**.
+ATLAS less EvoTune is {points(over["atlas"] - over["evotune"])}, less EvoDPO {points(over["atlas"] - over["evodpo"])}, less GRPO {points(over["atlas"] - over["grpo_far"])}.
+
+**Behind no model.** Less the better control of each task ATLAS has {points(behind_all)}: {per_task}.
+
+## 4. The model alone
+
+After two phases that a supporter taught, the model searches by itself on six bandits that no phase saw: no tuning, no supporter, 576 candidates.
+
+![Improvement of every search by policy](figures/alone.png)
+
+*A dot is a training with its search ([study](study/wider_closed_loop/README.md)).*
+
+The base model improves by {base:.0f} %, the gate's policies by **{gated:.0f} %**: {points(paired(alone, "gated", "base"))} points more. Against a fixed reference it is {fixed:.0f} %, {points(paired(alone, "fixed", "base"))} more than the base. Gated less fixed is {points(paired(alone, "gated", "fixed"))}, *at unequal room*: the fixed reference had the same bound on K̂L for both phases together that the gated one had for each.
+
+In [the exam](study/wider_taught/README.md) on twelve unseen bandits the gate's policies write 2.9 times as many improving programs among those that are valid and new. On [tours, circles and bins](study/closed_loop/README.md) taught policies search better too. A run that tunes [while it searches](study/learned/README.md) gains more than one that does not, and [one bandit](study/one_bandit_learned/README.md) comes as far as a window tuned by hand and the supporter's rules.
+
+## 5. What drives it
+
+How near one phase brings five lines that are known to be good, on a bandit no phase saw, against how far the policy went.
+
+![Log-probability of known good lines against the divergence of the policy](figures/nats.png)
+
+*A dot is a phase ([study](study/phases/README.md)).*
+
+The untuned model gives them {nats["base model"]} nats, a taught phase of 0.4 nats per token {nats["normal"]}, one of 0.8 {nats["to 0.8 nats"]}. From 64 pairs it is {nats["64 pairs"]}, without the supervised term {nats["without the supervised term"]}. Trained on its own answers the model moves away: {nats["the agent's answers"]}. What counts is **whose answers are chosen** and **how far the policy may go**. Whether the reference moved, or preferences stand beside the supervised term, has not been told apart from that.
+
+## 6. Size and validity
+
+![Left: why programs of the small model fail. Right: share of programs that run, by model, untuned and taught](figures/validity.png)
+
+*Left: edits of one main job before programs had a smoke run ([data](figures/failures.csv)). Right: a dot is a search.*
+
+Of {failures["count"].sum()} edits of the embedded model {failed["count"].sum()} failed, most often for {first[0]} and {first[1]}. A smoke run of five calls finds nearly all of them in milliseconds, and is now made of every program.
+
+A [model of eleven times the size](study/larger_closed_loop/README.md), trained on code, writes {100 * larger.valid_share["base"]:.0f} % valid programs untaught and {100 * larger.valid_share["gated"]:.0f} % taught. Size alone finds little more, {100 * larger.improvement["base"]:.0f} %; taught, it finds {100 * larger.improvement["gated"]:.0f} %. That is one training and one search.
+
+## 7. What was not shown
+
+- That a model finds what nobody taught: most improving programs have an edit of the training, but for its numbers.
+- That ATLAS beats no model: a supporter's rules, or random numbers, did better on every task, in the mean.
+- That it is the reference that moves: with equal room it has not been compared in a search.
+- That it is preferences: the supervised term, with no DPO beside it, did [at least as well](study/closed_loop/README.md).
+- That tuning adds to a run in which rules and random writers write as well (2).
+
+## Luck and memorising
+
+A run scores its candidates on one fixed task, so a search could memorise it. So the result is the held-out score; the gap to the training score is shown, with a word where chance does not explain it. A table that memorised the default bandit's best arms gained 0.025 on its own task and nothing elsewhere. Scores flatter by luck as well: scored again on three further draws, 40 of 61 improving edits were borne out. More draws to a score help (`env_args`: `replicas`, `count`).
+"""
+
+
+# The pictures.
+
+
+def save(figure: Figure, name: str) -> None:
+    figure.savefig(FIGURES / name, metadata={"Software": None})
+
+
+def dots(axes: Axes, values: pd.Series, row: int, color: str) -> None:
+    own = values.dropna().to_numpy()
+    axes.plot(own, np.full(len(own), row), ".", color=color, alpha=0.5)
+    if len(own) > 1:
+        axes.errorbar(own.mean(), row, xerr=half_width(own), fmt="|", color=color, capsize=3)
+
+
+def draw_main_job() -> None:
+    figure = Figure(figsize=(TEXT_WIDTH, 1.2 + 0.12 * main_job.seed.nunique()))
+    groups = list(main_job.groupby("control", sort=False))
+    for axes, (control, own) in zip(figure.subplots(1, len(groups), sharey=True), groups, strict=True):
+        at = np.arange(len(own))
+        axes.errorbar(own.ahead, at, xerr=own.half_width, fmt="s", markersize=3, capsize=2, color=COLORS[0])
+        if len(own) > 1:
+            pooled = mean_interval(own.ahead)
+            axes.errorbar(
+                pooled.mean,
+                len(own),
+                xerr=pooled.half_width,
+                fmt="D",
+                markersize=5,
+                capsize=3,
+                color=COLORS[1],
+            )
+        axes.axvline(0, color="#000000", linewidth=0.8)
+        names = [f"seed {seed}" for seed in own.seed] + ["pooled"] * (len(own) > 1)
+        title = "tuned less untuned, unseen" if control == "unseen" else f"the run less {control}"
+        axes.set(title=title, yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.4, -0.6))
+    figure.supxlabel("difference in held-out score; right of 0 the run is ahead", size="medium")
+    save(figure, "main_job.png")
+
+
+def draw_methods() -> None:
+    figure = Figure(figsize=(TEXT_WIDTH, 2.4))
+    panels = figure.subplots(1, len(methods), sharey=True)
+    for axes, (task, of) in zip(panels, methods.items(), strict=True):
+        axes.axhspan(len(METHODS) - 2.5, len(METHODS) - 0.5, color=MUTED, alpha=0.15, linewidth=0)
+        for row, arm in enumerate(METHODS):
+            dots(axes, of[arm], row, COLORS[row % len(COLORS)])
+        named = "rules" if better[task] == "supporter" else "numbers"
+        axes.set_title(f"{TASKS.get(task, task)}\nbetter control: {named}", size=7)
+        axes.set_ylim(len(METHODS) - 0.5, -0.5)
+    panels[0].set_yticks(range(len(METHODS)), METHODS.values())
+    figure.supxlabel("held-out improvement, %", size="medium")
+    save(figure, "methods.png")
+
+
+def draw_alone() -> None:
+    figure = Figure(figsize=(TEXT_WIDTH, 1.0 + 0.25 * alone.shape[1]))
+    axes = figure.subplots()
+    for row, arm in enumerate(alone):
+        dots(axes, alone[arm], row, COLORS[row])
+    axes.set_yticks(range(alone.shape[1]), [ALONE[arm] for arm in alone])
+    axes.set(xlabel="held-out improvement on bandits that no phase saw, %", ylim=(alone.shape[1] - 0.5, -0.5))
+    save(figure, "alone.png")
+
+
+def draw_nats() -> None:
+    figure = Figure(figsize=(TEXT_WIDTH, 3.0))
+    axes = figure.subplots()
+    for number, (arm, label) in enumerate(PHASES.items()):
+        own = phases[phases.arm == arm]
+        axes.plot(
+            own.kl, own.nats, "osDv^P"[number], color=COLORS[number], markersize=4, alpha=0.8, label=label
+        )
+    base = phases[phases.arm == "base model"].nats.mean()
+    axes.axhline(base, color=MUTED, linestyle="--", label="base model")
+    axes.set(xlabel="how far the policy went: K̂L, nats per token", ylabel="known good lines, nats")
+    axes.legend(loc="lower left", bbox_to_anchor=(1.0, 0.1))
+    save(figure, "nats.png")
+
+
+def draw_validity() -> None:
+    figure = Figure(figsize=(TEXT_WIDTH, 2.2))
+    left, right = figure.subplots(1, 2, width_ratios=(1, 1.2))
+    failed = failures[failures.reason != "runs"].sort_values("count")
+    left.barh(failed.reason, failed["count"], color=COLORS[1])
+    left.set(xlabel=f"of {failures['count'].sum()} edits")
+    shown = [
+        (f"{size}, {'base' if arm == 'base' else 'taught'}", 100 * of[of.arm == arm].valid_share)
+        for size, of in (("135 million", small), ("1.5 billion", larger.reset_index()))
+        for arm in ("base", "gated")
+    ]
+    for row, (_, values) in enumerate(shown):
+        dots(right, values, row, COLORS[row])
+    right.set_yticks(range(len(shown)), [label for label, _ in shown])
+    right.set(xlabel="programs that run, %", xlim=(0, 100), ylim=(len(shown) - 0.5, -0.5))
+    save(figure, "validity.png")
+
+
+def with_table(page: str, table: str) -> str:
+    """The page with this table in the place of the one that has the same first line."""
+    head = table.splitlines()[0]
+    found, count = re.subn(rf"{re.escape(head)}\n(\|.*\n)+", lambda _: table + "\n", page)
+    if count != 1:
+        raise ValueError(f"the page needs one table that begins with {head}")
+    return found
+
+
+if __name__ == "__main__":
+    (DOCS / "results.md").write_text(page(), encoding="utf-8")
+    readme = DOCS.parent / "README.md"
+    readme.write_text(with_table(readme.read_text(encoding="utf-8"), methods_table()), encoding="utf-8")
+    with plot_style():
+        for draw in (draw_main_job, draw_methods, draw_alone, draw_nats, draw_validity):
+            draw()
