@@ -77,6 +77,8 @@ def main(arguments: list[str] | None = None) -> None:
     def phase(steps: Callable[[Policy, TrainJob], object]) -> float:
         for name in set(policy.adapters) - {POLICY, REFERENCE}:
             policy.remove(name)
+        if "ref" in policy.model.peft_config:  # TRL's own, of the round before
+            policy.model.delete_adapter("ref")
         policy.reset(0)
         return seconds_of(lambda: steps(policy, job), device)
 

@@ -8,6 +8,7 @@ from atlas_gym.experiments.benchmarks import (
     compare,
     evaluation,
     generation,
+    gpu,
     phase,
 )
 from tests.tiny_model import save_tiny_model
@@ -45,6 +46,7 @@ def test_each_benchmark_says_its_ratios(tmp_path, capsys):
     evaluation.main(["--repeats", "1"])
     burgers.main(["--repeats", "1", "--steps", "5"])
     generation.main(["--repeats", "1", "--batches", "2", "--model", model])
+    gpu.main(["--device", "cpu", "--batches", "4", "--pairs", "4", "--repeats", "1", "--model", model])
     phase.main(["--prompts", "1", "--pairs", "2", "--model", model, "--dtype", "float32"])
     said = capsys.readouterr().out
     for contender in ("of bare call", "nested autograd", "transformers' generate", "TRL, checkpointed"):
