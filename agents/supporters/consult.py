@@ -1,12 +1,9 @@
 """A supporter and how it is consulted: by rules, or by a language model that is asked, checked and asked again.
 
-A consultation ends in advice that is always usable (neutral if there is none) and in its record, which the loop stores
-before it acts on the advice. It raises for nothing that a server or its reply can do, and lasts no longer than its
-deadline.
-
-A role's `Budget` is a fold over its records, so a resumed run replays the stored ones and stands exactly where the
-killed one stood. A server that keeps failing is left alone for a few calls: otherwise an endpoint that hangs would cost
-every consultation its full deadline.
+A consultation ends, within its deadline and whatever a server does, in advice that is always usable (neutral if there
+is none) and in its record, which the loop stores before it acts on the advice. A role's `Budget` is a fold over its
+records, so a resumed run stands exactly where the killed one stood. A server that keeps failing is left alone for a few
+calls.
 """
 
 from __future__ import annotations

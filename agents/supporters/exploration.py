@@ -1,12 +1,9 @@
-"""The exploration supporter: critique and patches for one of the agent's programs.
+"""The exploration supporter: critique, which goes into the agent's next prompt, and patches, which are new candidates.
 
-The critique goes into the agent's next prompt; patches are new candidate programs. Both forms, rules and language
-model, end in :func:`admit_patches`: a patch parses, defines the entry function, differs from everything tried and is a
-bounded edit of the agent's program. Where it *teaches*, the request names the edit site of one of the agent's prompts;
-patches that keep to it are answers to that prompt.
-
-The rules read the syntax tree (`expression_rules`, `program_rules`); recent failures and the environment's measurements
-raise the priority of those that answer them. The same request under the same seed gives the same advice.
+Both forms, rules and language model, end in `admit_patches`: a patch parses, defines the entry function, differs from
+everything tried and is a bounded edit of the agent's program. Where it *teaches*, the request names the edit site of
+one of the agent's prompts; patches that keep to it are answers to that prompt. The rules read the syntax tree
+(`expression_rules`, `program_rules`). The same request under the same seed gives the same advice.
 """
 
 from collections import Counter

@@ -1,13 +1,10 @@
-"""The policy inspector: sees what the gate saw and may object to a promotion, never cause one.
+"""The policy inspector: sees what the gate saw and may object to a promotion, never cause one: acceptance is the
+verdict of Eq. 5 minus a veto, so no reply can turn a refusal into a promotion.
 
-The rule of Eq. 5 decides first. The inspector is handed its verdict with the numbers behind it and further measurements
-(validity, distinct programs, single loss terms) of candidate policy and reference. Its own verdict *is* the rule's,
-minus a veto: acceptance is computed from the two and cannot be set, so no reply can turn a refusal into a promotion.
-
-The rules object when a measurement got much worse behind a better score (the paper's case: the residual fell while the
-initial condition's error rose, the trivial solution), unless chance may explain a share's fall, and when a quantity is
-not a number. Everything that got noticeably worse is named. A language model may object for any reason, but only what
-was measured and got worse counts as a regression.
+The rules object when a measurement (validity, distinct programs, single loss terms) got much worse behind a better
+score, unless chance may explain a share's fall, and when a quantity is not a number. Everything that got noticeably
+worse is named. A language model may object for any reason, but only what was measured and got worse counts as a
+regression.
 """
 
 import math

@@ -1,15 +1,12 @@
 """Prompts and replies of a role's language model.
 
-*Templates* are Markdown files, one per role, of a system and a user message. Programs, error texts and everything else
-that a candidate could have written is *data*: cleaned, cut, and put between marker lines tagged with a hash of the data
-itself, so no text can contain the line that would end it. This keeps an honest model from confusing data with
-instructions; it is not what safety rests on. Safety rests on the reply, which is validated and bounded and changes
-nothing but that one consultation's advice.
+*Templates* are Markdown files, one per role. Programs, error texts and everything else that a candidate could have
+written is *data*: cleaned, cut, and put between marker lines tagged with a hash of the data itself, so no text can
+contain the line that would end it. Safety rests on the reply, which is validated and bounded.
 
-*Schemas* of replies go into the prompt and validate the answer. Types are strict, nothing is coerced, and the essential
-field of each is required, so that an empty object is no reply. Lengths are hints for the server's constrained decoding;
-a reply that overshoots them is cut, not refused. Models wrap the object in reasoning, code fences and sentences: the
-last JSON object behind the reasoning that fits counts, as what comes first is often an example.
+*Schemas* of replies go into the prompt and validate the answer, nothing is coerced. Lengths are hints for the server's
+constrained decoding; a reply that overshoots them is cut. Models wrap the object in reasoning, code fences and
+sentences: the last JSON object behind the reasoning that fits counts, as what comes first is often an example.
 """
 
 import hashlib

@@ -1,10 +1,8 @@
 """A training in several processes: the run's own process sends a job out and takes the result in.
 
-The job is a folder: `job` with everything that decides the outcome, pickled, the policy's two adapters, and afterwards
-`result`, pickled too, and an adapter for each checkpoint. `accelerate launch -m atlas_gym.trainers.dpo.launch FOLDER`
-does what is between: each process loads the model and the adapters and does its share, and the first one writes the
-result. So nothing of `torch.distributed` is in the run's process, and a phase whose processes died is an error like any
-other: the policy is as before, and the phase can be run again.
+The job is a folder: `job`, pickled, the policy's two adapters, and afterwards `result` and an adapter for each
+checkpoint. `accelerate launch -m atlas_gym.trainers.dpo.launch FOLDER` does what is between. So nothing of
+`torch.distributed` is in the run's process, and a phase whose processes died is an error like any other.
 """
 
 import os

@@ -1,13 +1,11 @@
 """The part of a phase that costs: DPO (Eq. 2) of the adapter `POLICY`, and Eq. 3 of every checkpoint.
 
 Eq. 2 is TRL's `DPOTrainer` loss and optimiser in a plain loop over packed passes (`trainers.dpo.packed`): losses,
-gradients and steps equal TRL's to rounding. The reference's log-probabilities are computed once, over all pairs. A
-batch is the optimiser's matter: its pairs go through the model in as few passes as memory allows.
+gradients and steps equal TRL's to rounding. The reference's log-probabilities are computed once, over all pairs.
 
-Epochs are unrolled into the order of the pairs, each shuffled anew, prompts that begin alike kept together for packing,
-so that the order is a function of the seed. `train` is a function of the policy's two adapters and a `TrainJob`, which
-is plain data, so that it can be done in this process or in several others (`trainers.dpo.launch`). Several divide each
-batch by prompts and add up their gradients.
+Epochs are unrolled into the order of the pairs, prompts that begin alike kept together for packing. `train` is a
+function of the policy's two adapters and a `TrainJob`, plain data, so that it can be done in several processes
+(`trainers.dpo.launch`), which divide each batch by prompts and add up their gradients.
 """
 
 import math
