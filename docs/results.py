@@ -134,7 +134,7 @@ Five tasks, 180 candidates a run, five seeds.
 
 ![Improvement of every run by method and task, controls without a model shaded](figures/methods.png)
 
-*A dot is a run, a bar the mean with its interval; shaded: no model ([study](study/methods/README.md)).*
+*A dot is a run, a bar the mean with its interval; shaded: no model, the better of the two named ([study](study/methods/README.md)).*
 
 Over all five tasks, less search, in points: EvoTune {points(over["evotune"] - over["search"])}, EvoDPO {points(over["evodpo"] - over["search"])}, GRPO {points(over["grpo_far"] - over["search"])}, **ATLAS {points(over["atlas"] - over["search"])}**.
 ATLAS less EvoTune is {points(over["atlas"] - over["evotune"])}, less EvoDPO {points(over["atlas"] - over["evodpo"])}, less GRPO {points(over["atlas"] - over["grpo_far"])}.
@@ -234,7 +234,7 @@ def draw_methods() -> None:
         for row, arm in enumerate(METHODS):
             dots(axes, of[arm], row, COLORS[row % len(COLORS)])
         named = "rules" if better[task] == "supporter" else "numbers"
-        axes.set_title(f"{TASKS.get(task, task)}\nbetter control: {named}", size=7)
+        axes.set_title(f"{TASKS.get(task, task)}\nbetter: {named}", size=7.5)
         axes.set_ylim(len(METHODS) - 0.5, -0.5)
     panels[0].set_yticks(range(len(METHODS)), METHODS.values())
     figure.supxlabel("held-out improvement, %", size="medium")
