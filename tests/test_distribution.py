@@ -1,6 +1,9 @@
 """What is distributed: wheel and sdist hold what they should, and work where a user's own folders bear our names."""
 
+import os
+import re
 import subprocess
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -87,3 +90,34 @@ def test_the_command_works_beside_a_users_own_folders(command, said, installed_p
     done = subprocess.run(atlas, cwd=users_folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert said in done.stdout
+
+
+TINY = [
+    "--evaluations=40", "--rounds=2", "--phase-every=1", "--max-phases=1", "--pairs.count=8", "--pairs.prompts=2",
+    "--exploration.islands=2", "--exploration.samples=4", "--held-out-seeds=2", "--gate.prompts=2",
+    "--taught-per-prompt=2", "--controls=[unseen]", "--exam.instances=[{}, {}]", "--folder=tiny",
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.usefixtures("embedded_weights")
+def test_a_run_with_the_newest_libraries_prints_no_warning(distribution, tmp_path):
+    python = tmp_path / "venv" / "bin" / "python"
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    (wheel,) = distribution.glob("*.whl")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (torch,) = re.findall(
+        r"^TORCH +\?= (\S+)$", makefile, re.M
+    )  # the newest for CPUs has other names elsewhere
+    for what in (torch, f"{wheel}[learn,wandb]"):
+        installed = subprocess.run(
+            [python, "-m", "pip", "install", "-q", what], capture_output=True, text=True
+        )
+        if installed.returncode:
+            pytest.skip(f"no package index here: {installed.stderr[-300:]}")
+    command = [str(python.parent / "atlas"), "run", *TINY]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert not re.findall(r"(?i).*(?:warning|deprecated).*", done.stdout)

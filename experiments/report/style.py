@@ -11,8 +11,8 @@ from matplotlib import style
 
 from atlas_gym.text import clean
 
-COLUMN_WIDTH, TEXT_WIDTH = 3.35, 6.9
-"""Inches: one column of a two-column paper, and the whole text."""
+TEXT_WIDTH = 6.9
+"""Inches: the text of a paper."""
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
 """Okabe and Ito's palette, its darkest colours first."""

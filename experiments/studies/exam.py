@@ -21,7 +21,7 @@ from atlas_gym.agents.models.loading import resolve_model
 from atlas_gym.agents.models.policy import POLICY, AdapterError, Policy
 from atlas_gym.agents.proposals.rewrite import chat_of
 from atlas_gym.agents.research_agent import ResearchAgent
-from atlas_gym.arguments import Parser, at_least_one
+from atlas_gym.arguments import Parser, at_least_one, progress
 from atlas_gym.evaluation import EvaluatorPool
 from atlas_gym.experiments.studies.results import write_csv
 from atlas_gym.text import clean
@@ -76,6 +76,9 @@ def examined(
                 # All that the base model's answers depend on: runs that have it in common share them.
                 model, posed = ((config.model, config.sampling), (config.env, config.env_args))
                 own = repr((model, posed, config.exam.instances, sorted(exam.prompts)))
+                progress(
+                    f"{run.name}: {len(exam.questions)} questions, {config.exam.samples} answers to each"
+                )
                 if base is None:
                     asked, base = own, answers(policy, config, exam)
                 elif own != asked:
@@ -86,6 +89,7 @@ def examined(
                     raise SettingsError(f"{run} has no phase")
                 policy.restore(POLICY, phases[-1] / POLICY)
                 tuned = answers(policy, config, exam)
+                progress()
             yield run.name, learned({BASE: base, 1: tuned})[1]
 
 
