@@ -13,6 +13,7 @@ import numpy as np
 
 from atlas_gym.evaluation.result import Judgement, Limits
 from atlas_gym.tasks.calls import Program
+from atlas_gym.tasks.constants import require_own_best_known
 from atlas_gym.tasks.given_programs import load_experts, template_of
 from atlas_gym.tasks.program_task import ProgramTask
 from atlas_gym.tasks.template import Parameter
@@ -150,6 +151,7 @@ class CirclePacking(ProgramTask, id="ATLAS-CirclePacking-v0"):
     def __post_init__(self) -> None:
         if not (1 <= self.n <= 10_000 and 0 < self.best_known < math.inf):
             raise ValueError("n must be 1 to 10,000, and best_known positive and finite")
+        require_own_best_known(self, "n")
 
     def instances(self, rng: np.random.Generator) -> Iterable[int]:
         return [self.n]

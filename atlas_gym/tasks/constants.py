@@ -125,3 +125,19 @@ def constants_from(settings: Sequence[str]) -> dict[str, Any]:
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             constants[name] = value
     return constants
+
+
+def require_own_best_known(task: Any, *sizes: str) -> None:
+    """Refuse the best known value of other sizes, beside which anything may look like a record.
+
+    Raises:
+        ValueError: `best_known` is that of a preset whose sizes are not the task's.
+    """
+    usual = {field.name: field.default for field in fields(task)}
+    of_presets = [{**usual, **preset} for preset in task.presets.values()]
+    same = [known for known in of_presets if known["best_known"] == task.best_known]
+    if same and not any(all(getattr(task, size) == known[size] for size in sizes) for known in same):
+        told = ", ".join(f"{size}={getattr(task, size)!r}" for size in sizes)
+        raise ValueError(
+            f"best_known={task.best_known!r} belongs to another size: give the one of {told} as well"
+        )

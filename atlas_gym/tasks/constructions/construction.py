@@ -1,6 +1,7 @@
 """What the constructions have in common: one problem, one call, and a score that says how far it is to a record."""
 
 from collections.abc import Iterable
+from dataclasses import fields
 from fractions import Fraction
 from typing import ClassVar
 
@@ -9,6 +10,7 @@ import numpy as np
 from atlas_gym.evaluation.result import Judgement, Limits
 from atlas_gym.tasks.answer import Answer
 from atlas_gym.tasks.calls import Program
+from atlas_gym.tasks.constants import require_own_best_known
 from atlas_gym.tasks.constructions.exact import at_most
 from atlas_gym.tasks.program_task import ProgramTask
 
@@ -37,6 +39,8 @@ class Construction(ProgramTask):
     def __post_init__(self) -> None:
         if not 0 < self.best_known < float("inf"):
             raise ValueError(f"best_known is {self.best_known!r}; it must be positive and finite")
+        shared = {field.name for field in fields(Construction)}
+        require_own_best_known(self, *(f.name for f in fields(self) if f.name not in shared))
 
     def arguments(self) -> tuple[int, ...]:
         """What programs are called with; nothing is hidden."""

@@ -12,7 +12,7 @@ QUICK = {
     "ATLAS-Burgers-v0": {"steps": 4, "replicas": 1, "n_residual": 50},
     "ATLAS-BinPacking-v0": {"items": 60, "count": 5},
     "ATLAS-TSP-v0": {"cities": 12, "count": 3},
-    "ATLAS-CirclePacking-v0": {"n": 10},
+    "ATLAS-CirclePacking-v0": {"n": 10, "best_known": 1.5},
     "ATLAS-Dispatching-v0": {"jobs": 10, "count": 3},
     "ATLAS-Construct-DistanceRatio-v0": {"n": 4, "best_known": 2.0},
 }

@@ -38,7 +38,7 @@ SCALE_FREE += ["Autocorrelation1", "Autocorrelation2", "Autocorrelation3", "Mini
 
 
 def value(name, answer, **constants):
-    task = make_task(f"ATLAS-Construct-{name}-v0", **constants)
+    task = make_task(f"ATLAS-Construct-{name}-v0", **{"best_known": 1} | constants)
     return task.judged(Answer(task.function, answer))[0]
 
 
@@ -141,7 +141,7 @@ def test_a_power_of_two_changes_no_value(name, exponent):
 @pytest.mark.parametrize("name", GOOD)
 def test_the_score_is_the_share_of_the_best_known_rounded_down(name):
     constants, answer = GOOD[name]
-    task = make_task(f"ATLAS-Construct-{name}-v0", **constants)
+    task = make_task(f"ATLAS-Construct-{name}-v0", **{"best_known": 1} | constants)
     exact = value(name, answer, **constants) / Fraction(repr(task.best_known)) - 1
     exact = -exact if task.lower_is_better else exact
     judgement = task.score(lambda *_: Answer(task.function, plain(answer)), task.arguments())
@@ -334,10 +334,19 @@ def test_a_construction_can_be_drawn(env_id):
     figures = pytest.importorskip("matplotlib.figure", reason="needs the extra `render`")
     name = env_id.removeprefix("ATLAS-Construct-").removesuffix("-v0")
     constants, answer = GOOD[name]
-    task = make_task(env_id, **constants)
+    task = make_task(env_id, **{"best_known": 1} | constants)
     axes = figures.Figure().subplots()
     task.draw(axes, task.judged(Answer(task.function, plain(answer)))[2])
     assert axes.has_data()
+
+
+def test_the_best_known_value_of_another_size_is_refused():
+    for keywords in ({"n": 12}, {"preset": "hexagons_12", "n": 11}, {"n": 12, "best_known": 3.9245}):
+        with pytest.raises(ValueError, match="belongs to another size: give the one of n="):
+            make_task("ATLAS-Construct-Hexagons-v0", **keywords)
+    assert make_task("ATLAS-Construct-Hexagons-v0", n=12, best_known=3.94164).n == 12
+    with pytest.raises(ValueError, match="belongs to another size"):
+        make_task("ATLAS-Construct-Autocorrelation3-v0", absolute=True)
 
 
 def test_info_says_what_is_a_record():
