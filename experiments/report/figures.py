@@ -5,17 +5,17 @@ import io
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from atlas_gym.agents.population.candidate import WRITERS
 from atlas_gym.experiments.report.comparison import Group, band
 from atlas_gym.experiments.report.data import RunData
 from atlas_gym.experiments.report.style import (
     COLORS,
+    DOTS,
     KEPT,
-    MUTED,
     PROMOTED,
     TEXT_WIDTH,
     no_formula,
@@ -43,14 +43,9 @@ def draw_scores(run: RunData, title: str = "", limits: tuple[float, float] | Non
         axes = figure.subplots()
         rows = run.candidates.assign(number=run.evaluated)
         rows = rows[rows.new & rows.score.notna()]
-        taught = rows.origin == "supporter"
-        dots: dict[str, Any] = {"markersize": 3, "alpha": 0.5, "rasterized": True}
-        for color, label, own in (
-            (MUTED, "research agent", rows[~taught]),
-            (KEPT, "supporter", rows[taught]),
-        ):
-            if len(own):
-                axes.plot(own.number, own.score, ".", color=color, label=label, **dots)
+        for origin, color in zip(WRITERS, DOTS, strict=True):
+            if len(own := rows[rows.origin == origin]):
+                axes.plot(own.number, own.score, ".", color=color, label=origin, markersize=3, alpha=0.6)
         others = (
             (name, own) for name, own in run.controls.items() if name not in (UNSEEN_TUNED, UNSEEN_BASE)
         )
@@ -75,7 +70,8 @@ def draw_scores(run: RunData, title: str = "", limits: tuple[float, float] | Non
 
 
 def draw_learning(run: RunData) -> Figure | None:
-    """The searches of the model alone, tuned and not, on unseen instances; None if there are none."""
+    """The searches of the model alone, tuned and not, on unseen instances, on an axis as long as that of `draw_scores`;
+    None if there are none."""
     searches = {name: run.controls[name] for name in (UNSEEN_BASE, UNSEEN_TUNED) if name in run.controls}
     if not searches:
         return None
@@ -85,6 +81,9 @@ def draw_learning(run: RunData) -> Figure | None:
         for (name, own), color in zip(searches.items(), (COLORS[1], COLORS[0]), strict=False):
             label = "base model" if name == UNSEEN_BASE else "tuned"
             axes.step(*zip(*own.curve, strict=True), where="post", color=color, label=label)
+        if run.curve and (limits := score_limits([run])):  # a gain is as high as in the picture of the search
+            shift = min(own.curve[0][1] for own in searches.values()) - run.curve[0][1]
+            axes.set_ylim(limits[0] + shift, limits[1] + shift)
         axes.set(xlabel="different programs evaluated", ylabel="mean best score so far")
         axes.legend(loc="lower right")
         return figure

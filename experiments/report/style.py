@@ -18,6 +18,8 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#00
 """Okabe and Ito's palette, its darkest colours first."""
 
 PROMOTED, KEPT, MUTED = "#009E73", "#D55E00", "#999999"
+DOTS = (MUTED, "#E69F00", "#56B4E9", "#CC79A7")
+"""Of the agent, and of the other writers."""
 
 _STYLE: dict[Any, Any] = {
     "font.size": 8, "axes.titlesize": 9, "axes.labelsize": 8, "legend.fontsize": 7, "xtick.labelsize": 7,
