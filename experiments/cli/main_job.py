@@ -36,11 +36,8 @@ EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
 
 def begin(config: RunConfig, folder: Path) -> int:
     """Begin the run, or continue it; returns the exit code (0 done, 1 failed, 2 no such model, 130 interrupted)."""
-    for stop in (
-        signal.SIGTERM,
-        signal.SIGHUP,
-        signal.SIGUSR1,
-    ):  # by an agent, a lost line, Slurm: as by Ctrl-C
+    # An agent, a lost line and Slurm stop a run as Ctrl-C does.
+    for stop in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
         if signal.getsignal(stop) != signal.SIG_IGN:  # as under nohup
             signal.signal(stop, signal.default_int_handler)
     # Progress bars of loading, advertisements and notices to authors are not for whoever watches a run.

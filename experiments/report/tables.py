@@ -131,13 +131,9 @@ def instance_scores(run: RunData, held_out: bool = True) -> list[tuple[float, fl
     """Scores of the starting and the best program of each instance, on the held-out or the training seeds."""
 
     def score(record: Candidate) -> float:
-        return (
-            _mean(run.held_out_scores(record))
-            if held_out
-            else math.nan
-            if record.score is None
-            else record.score
-        )
+        if held_out:
+            return _mean(run.held_out_scores(record))
+        return math.nan if record.score is None else record.score
 
     return [(score(start), score(best)) for start, best in run.ends]
 

@@ -2,15 +2,7 @@
 
 import pytest
 
-from atlas_gym.experiments.benchmarks import (
-    burgers,
-    calls,
-    compare,
-    evaluation,
-    generation,
-    gpu,
-    phase,
-)
+from atlas_gym.experiments.benchmarks import burgers, calls, compare, evaluation, generation, gpu, phase
 from tests.tiny_model import save_tiny_model
 
 

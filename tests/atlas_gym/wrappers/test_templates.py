@@ -35,11 +35,7 @@ def test_values_stay_within_their_bounds(parameter, coordinate):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        (("x", 0, 1), "from above 0"),
-        (("x", 2, 1), "in order"),
-        (("x", 1, 2, "cubic"), "scale 'cubic'"),
-    ],
+    [(("x", 0, 1), "from above 0"), (("x", 2, 1), "in order"), (("x", 1, 2, "cubic"), "scale 'cubic'")],
 )
 def test_impossible_parameters_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):

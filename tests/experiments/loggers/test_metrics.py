@@ -2,13 +2,7 @@
 
 import pytest
 
-from atlas_gym.experiments.loggers.metrics import (
-    Progress,
-    final_row,
-    phase_row,
-    step_rows,
-    supporter_row,
-)
+from atlas_gym.experiments.loggers.metrics import Progress, final_row, phase_row, step_rows, supporter_row
 from atlas_gym.trainers.store.store import RunStore
 from tests.experiments.report.synthetic import Layout, make_run
 
