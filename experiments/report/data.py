@@ -179,7 +179,9 @@ def read_run(folder: Path) -> RunData:
         StoreError: there is no run store in it, or one that no run has written.
     """
     with intelligible(f"{folder} holds a damaged run"), RunStore.open_readonly(folder) as store:
-        columns = ["id", "round", "island", "origin", "status", "score", "duplicate_of", "message", "evaluated"]  # fmt: skip
+        columns = [
+            "id", "round", "island", "origin", "status", "score", "duplicate_of", "message", "evaluated",
+        ]  # fmt: skip
         # Closed before the store, also where a damaged row ends the reading.
         with closing(store.outcomes()) as outcomes:
             tried = pd.DataFrame(outcomes, columns=columns)
