@@ -17,7 +17,8 @@ class AgentSettings:
     min_gain: float = 0.002
     """A candidate counts as an improvement if it beats its parent by more, in units of the task's score."""
     temperature: float = 0.01
-    """Parents are drawn by softmax of score / temperature, in units of the task's score, > 0."""
+    """Parents are drawn by softmax of score / temperature, in units of the task's score, > 0. The model's own is
+    `sampling.temperature`."""
     migrate_every: ClassVar[int] = 5
     """Every so many rounds an island receives its neighbour's best program (a ring); 0 keeps islands
     apart."""

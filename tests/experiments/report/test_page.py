@@ -118,6 +118,7 @@ def test_one_runs_page_shows_what_came_of_it(run_folder, capsys):
     assert ATTACK in text  # what a supporter said and a program raised, as text
     assert "NameError: name 'undefined' is not defined" in text
     assert "phase_every: 4" in text
+    assert "\N{MINUS SIGN}" not in text, "one minus sign, as programs have it"
 
 
 def test_a_search_has_no_card_that_is_empty(tmp_path):
