@@ -19,12 +19,14 @@ from atlas_gym.intervals import Interval, half_width, mean_interval
 
 DOCS = Path(__file__).parent
 FIGURES, STUDY = DOCS / "figures", DOCS / "study"
-METHODS = {
+NAMES = {
     "search": "search (the model untuned)", "evotune": "EvoTune", "evodpo": "EvoDPO", "grpo_far": "GRPO in the loop",
     "atlas": "ATLAS", "supporter": "a supporter's rules, no model", "numbers": "random numbers, no model",
+    "expressions": "random expressions, no model",
 }  # fmt: skip
+"""Of the methods' arms; what the data have of them is shown."""
+WITHOUT_MODEL = {"supporter": "rules", "numbers": "numbers", "expressions": "expressions"}
 TASKS = {"burgers": "Burgers"}
-CONTROLS = ("supporter", "numbers")
 ALONE = {
     "base": "base model", "fixed": "fixed reference", "gated": "gated reference",
     "fixed_room": "fixed, equal room", "teacher": "its supporter alone",
@@ -43,6 +45,10 @@ def points(values: Sequence[float] | pd.Series) -> str:
     return f"{mean_interval(np.asarray(values)):.1f}".replace("-", "−")
 
 
+def short(arm: str) -> str:
+    return NAMES[arm].split(" ")[0]
+
+
 def paired(table: pd.DataFrame, one: str, other: str) -> pd.Series:
     return (table[one] - table[other]).dropna()
 
@@ -50,8 +56,11 @@ def paired(table: pd.DataFrame, one: str, other: str) -> pd.Series:
 # The numbers.
 
 methods = by_task(rows(STUDY / "methods" / "runs.csv"), "improvement")
+METHODS = {arm: name for arm, name in NAMES.items() if all(arm in of for of in methods.values())}
+CONTROLS = [arm for arm in METHODS if arm in WITHOUT_MODEL]
+OTHERS = [arm for arm in METHODS if arm not in (*CONTROLS, "search", "atlas")]
 over = {arm: pd.concat([of[arm] for of in methods.values()], axis=1).dropna().mean(axis=1) for arm in METHODS}
-better = {task: str(of[list(CONTROLS)].mean().idxmax()) for task, of in methods.items()}
+better = {task: str(of[CONTROLS].mean().idxmax()) for task, of in methods.items()}
 behind = {task: paired(of, "atlas", better[task]) for task, of in methods.items()}
 behind_all = pd.concat(behind, axis=1).dropna().mean(axis=1)
 main_job = rows(FIGURES / "main_job.csv")
@@ -96,9 +105,10 @@ def page() -> str:
     failed = failures[failures.reason != "runs"]
     first = failed.sort_values("count", ascending=False).reason.tolist()[:2]
     per_task = ", ".join(
-        f"{TASKS.get(task, task)} {points(behind[task])} ({'rules' if better[task] == 'supporter' else 'numbers'})"
-        for task in methods
+        f"{TASKS.get(task, task)} {points(behind[task])} ({WITHOUT_MODEL[better[task]]})" for task in methods
     )
+    from_search = ", ".join(f"{short(arm)} {points(over[arm] - over['search'])}" for arm in OTHERS)
+    from_others = ", ".join(f"{short(arm)} {points(over['atlas'] - over[arm])}" for arm in OTHERS)
     return f"""\
 # Results
 
@@ -136,8 +146,8 @@ Five tasks, 180 candidates a run, five seeds.
 
 *A dot is a run, a bar the mean with its interval; shaded: no model, the better of the two named ([study](study/methods/README.md)).*
 
-Over all five tasks, less search, in points: EvoTune {points(over["evotune"] - over["search"])}, EvoDPO {points(over["evodpo"] - over["search"])}, GRPO {points(over["grpo_far"] - over["search"])}, **ATLAS {points(over["atlas"] - over["search"])}**.
-ATLAS less EvoTune is {points(over["atlas"] - over["evotune"])}, less EvoDPO {points(over["atlas"] - over["evodpo"])}, less GRPO {points(over["atlas"] - over["grpo_far"])}.
+Over all five tasks, less search, in points: {from_search}, **ATLAS {points(over["atlas"] - over["search"])}**.
+ATLAS less each of them: {from_others}.
 
 **Behind no model.** Less the better control of each task ATLAS has {points(behind_all)}: {per_task}.
 
@@ -230,10 +240,12 @@ def draw_methods() -> None:
     figure = Figure(figsize=(TEXT_WIDTH, 2.4))
     panels = figure.subplots(1, len(methods), sharey=True)
     for axes, (task, of) in zip(panels, methods.items(), strict=True):
-        axes.axhspan(len(METHODS) - 2.5, len(METHODS) - 0.5, color=MUTED, alpha=0.15, linewidth=0)
+        axes.axhspan(
+            len(METHODS) - len(CONTROLS) - 0.5, len(METHODS) - 0.5, color=MUTED, alpha=0.15, linewidth=0
+        )
         for row, arm in enumerate(METHODS):
             dots(axes, of[arm], row, COLORS[row % len(COLORS)])
-        named = "rules" if better[task] == "supporter" else "numbers"
+        named = WITHOUT_MODEL[better[task]]
         axes.set_title(f"{TASKS.get(task, task)}\nbetter: {named}", size=7.5)
         axes.set_ylim(len(METHODS) - 0.5, -0.5)
     panels[0].set_yticks(range(len(METHODS)), METHODS.values())
