@@ -4,7 +4,7 @@
 
 The prompt is two programs and a third up to `return past`; the completion is the rest of that line, and the reward the
 score of the last program. Some six in ten lines of the untuned model fail, the others differ in score: both is learned.
-Put your own task in the place of `Forecast`, and programs of its in `HEAD`. Where all completions of a group have the
+Put your own task in the place of `Sales`, and programs of its in `HEAD`. Where all completions of a group have the
 same reward, nothing is learned: try prompts before you train. Needs `pip install "atlas-gym[learn]"`.
 """
 
@@ -23,7 +23,7 @@ from atlas_gym.agents.models.loading import resolve_model
 from atlas_gym.bridges.trl import ProgramReward
 
 
-class Forecast(atlas_gym.ProgramTask, id="Forecast-v0"):
+class Sales(atlas_gym.ProgramTask, id="Sales-v0"):
     """past: float64 array, the sales of 28 days. Return those of the next day. The score is minus the error."""
 
     start = "def forecast(past):\n    return past[-1]\n"
@@ -32,7 +32,7 @@ class Forecast(atlas_gym.ProgramTask, id="Forecast-v0"):
         for _ in range(100):
             yield np.tile(rng.random(7), 5)[:29] + rng.normal(0, 0.2, 29)
 
-    def score(self, program: Any, sales: Any) -> float:
+    def score(self, program: Any, sales: Any) -> Any:
         return -abs(program(sales[:28]).number() - sales[28])
 
 
@@ -53,12 +53,12 @@ class Reward(ProgramReward):
     """The score of the program that a completion makes of `HEAD`; a failure is a little worse than useless."""
 
     def __init__(self) -> None:
-        super().__init__("Forecast-v0", prefix=HEAD, workers=2)
+        super().__init__("Sales-v0", prefix=HEAD, workers=2)
         self.best = ("", self.task.worst_score)
 
-    def __call__(self, completions: Any, **columns: Any) -> list[float]:
+    def __call__(self, completions: Any, seed: Any = None, **columns: Any) -> list[float]:
         lines = [text.split("\n")[0] for text in completions]
-        rewards = super().__call__([line + "\n" for line in lines])
+        rewards = super().__call__([line + "\n" for line in lines], seed)
         self.best = max(self.best, *zip(lines, rewards, strict=True), key=lambda found: found[1])
         return rewards
 
@@ -72,8 +72,8 @@ def main(arguments: list[str] | None = None) -> list[dict[str, Any]]:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     folder = resolve_model(options.model)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
     # A completion ends with its line.
     vocabulary = tokenizer.get_vocab()
     model.generation_config.eos_token_id = [

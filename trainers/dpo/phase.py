@@ -185,7 +185,8 @@ def _scored(
         own, gain, error = None, None, None
         if score is not None and reference is not None:
             values = score(name, prompts)
-            own, (gain, error) = mean(values), paired_gain(values, reference)
+            own = mean(values)
+            gain, error = paired_gain(values, reference)
         kl = trained.kls[name]
         found.append(Checkpoint(name, step, kl.mean, kl.standard_error, own, gain, error))
     return None if reference is None else mean(reference), tuple(found)
