@@ -5,7 +5,7 @@ import shlex
 import signal
 import sys
 import warnings
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from atlas_gym.agents.engines.engine import EngineError
 from atlas_gym.agents.models.adapters import AdapterError
 from atlas_gym.agents.models.loading import ModelMissing
 from atlas_gym.agents.research_agent import NothingToEdit
-from atlas_gym.evaluation import EvaluatorError
+from atlas_gym.evaluation import EvaluatorError, InfrastructureError
 from atlas_gym.experiments.cli.summary import print_summary, write_files
 from atlas_gym.experiments.loggers.console import LiveView
 from atlas_gym.experiments.loggers.wandb import WandbObserver
@@ -110,19 +110,18 @@ def _score_by_hand(run: AtlasRun) -> None:
     """Store what the best of the task's experts scores on each instance, which the report draws a line at."""
     if run.store.get_meta(BY_HAND) is None:
         run.tell("stage", "scoring what is known by hand")
-        tasks = run.tasks.tasks()
-        found = [
+        pending = [
             [
                 run.pool.submit(expert.program, task)
                 for name, expert in task.programs.items()
                 if name != task.initial
             ]
-            for task in tasks
+            for task in run.tasks.tasks()
         ]
-        best = [
-            max((e.score for f in own if (e := f.result()).score is not None), default=None) for own in found
-        ]
-        run.store.set_meta(BY_HAND, [] if None in best else best)
+        with suppress(InfrastructureError):  # the picture lacks a line then
+            scores = [[future.result().score for future in own] for own in pending]
+            best = [max((score for score in own if score is not None), default=None) for own in scores]
+            run.store.set_meta(BY_HAND, [] if None in best else best)
 
 
 def _say_how_to_go_on(folder: Path, console: Console) -> None:

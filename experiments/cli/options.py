@@ -68,7 +68,7 @@ def read_arguments(arguments: Sequence[str] | None) -> tuple[argparse.Namespace,
         parser.add_argument(f"--{name}", **about)
     try:
         flags, words = parser.parse_known_args(words)
-        values = {"env_args": constants_from(flags.set)} if flags.set else {}
+        values: dict[str, Any] = {"env_args": constants_from(flags.set)} if flags.set else {}
     except (argparse.ArgumentError, ValueError) as error:
         raise SettingsError(str(error)) from None
     known = keys_of(RunConfig)
