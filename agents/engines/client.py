@@ -12,7 +12,9 @@ field that the server refuses (HTTP 400 or 422) is left out at once, and from th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
+import ipaddress
 import logging
 import os
 import re
@@ -93,6 +95,20 @@ def _key(server: Address) -> str:
     return key
 
 
+def proxy_of(address: str) -> str:
+    """The host of the proxy that the environment names for an address; empty for none, and for this machine."""
+    parts = urlsplit(address)
+    host = (parts.hostname or "").rstrip(".")
+    with contextlib.suppress(ValueError):
+        if host == "localhost" or ipaddress.ip_address(host).is_loopback:
+            return ""
+    proxies = urllib.request.getproxies_environment()
+    found = proxies.get(parts.scheme) or proxies.get("all", "")
+    if not found or any(map(urllib.request.proxy_bypass, (host, parts.netloc))):
+        return ""
+    return clean(found.rpartition("@")[2].rpartition("/")[2], 200)  # without a password
+
+
 _tls = functools.cache(httpx2.create_ssl_context)
 
 
@@ -127,10 +143,9 @@ async def connected(server: Address, reply_bytes: int, retries: int = 0) -> Asyn
 
     key = _key(server)
     try:
-        here = re.fullmatch(r"localhost|127\.[\d.]+|::1", urlsplit(server.base_url).hostname or "")
         http = httpx2.AsyncClient(
             verify=_tls(), timeout=None, follow_redirects=False, event_hooks={"response": [bound]},
-            trust_env=not here,  # this machine is asked without a proxy
+            trust_env=bool(proxy_of(server.base_url)),
         )  # fmt: skip
         # All that the client would else take from the environment for OpenAI's own servers is said.
         client = openai.AsyncOpenAI(
@@ -217,9 +232,9 @@ async def _exchange(api: openai.AsyncOpenAI, path: str, body: Mapping[str, Any],
         if "[SSL" in str(cause) and "EOF" not in str(cause):
             reason = "the server has no certificate that is trusted here, or speaks no https"
             raise EndpointError(reason, reached=False, hopeless=True) from None
-        proxies = urllib.request.getproxies_environment().keys() - {"no"}
-        hint = " (the environment names a proxy, see NO_PROXY)" if proxies else ""
-        raise EndpointError(f"the server cannot be reached{hint}", reached=False) from None
+        proxy = proxy_of(str(api.base_url))
+        through = f" by the proxy {proxy} that the environment names, see NO_PROXY" if proxy else ""
+        raise EndpointError(f"the server cannot be reached{through}", reached=False) from None
 
 
 def _read(reply: Any, key: str, prompt: int, most: int) -> Reply:

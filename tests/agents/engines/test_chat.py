@@ -6,6 +6,7 @@ from itertools import count
 
 import pytest
 
+from atlas_gym.agents.engines.client import proxy_of
 from atlas_gym.agents.engines.engine import Completion, EngineError, Sampling
 from atlas_gym.agents.engines.open_engine import open_engine
 from atlas_gym.agents.engines.settings import EngineSettings, ServerSettings
@@ -227,9 +228,25 @@ def test_this_machine_is_asked_without_a_proxy(tmp_path, monkeypatch):
         ask(server, tmp_path)
 
 
-def test_a_proxy_that_is_not_there_is_suspected(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("address", "proxy"),
+    [
+        ("http://model.example/v1", "proxy.example:1"), ("https://model.example/v1", "proxy.example:1"),
+        ("http://inner.example:8000/v1", ""), ("http://a.inner.example/v1", ""), ("http://[::1]:8000/v1", ""),
+        ("http://127.1.2.3/v1", ""), ("http://localhost/v1", ""),
+    ],
+)  # fmt: skip
+def test_a_proxy_is_named_without_its_password(address, proxy, monkeypatch):
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ALL_PROXY", "socks5://user:password@proxy.example:1")
+    monkeypatch.setenv("NO_PROXY", "inner.example")
+    assert proxy_of(address) == proxy
+
+
+def test_a_proxy_that_is_not_there_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.delenv("http_proxy", raising=False)
     settings = EngineSettings("chat", server=ServerSettings("http://model.example/v1", "m"))
-    with pytest.raises(EngineError, match="the environment names a proxy"):
+    with pytest.raises(EngineError, match=r"by the proxy 127\.0\.0\.1:9"):
         open_engine(settings, Sampling(), model="", folder=tmp_path)
