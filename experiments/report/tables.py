@@ -70,13 +70,17 @@ def author_table(run: RunData) -> pd.DataFrame:
 
 
 def failure_table(run: RunData) -> pd.DataFrame:
-    """The most frequent reasons why programs fail, in their smoke run or later, and their share of all failures."""
+    """The most frequent reasons why programs fail, in their smoke run or later, and their share of all failures.
+    Messages that differ in their numbers are one reason, shown by the first."""
     failed = run.tried[run.tried.status != "ok"]
     last = failed.message.str.strip().str.rsplit("\n", n=1).str[-1]
-    found = failed.assign(last=last).value_counts(["status", "last"]).head(MESSAGES_SHOWN)
+    reasons = failed.assign(last=last, reason=last.str.replace(r"\d+", "0", regex=True)).groupby(
+        ["status", "reason"]
+    )
+    found = reasons["last"].agg(["first", "size"]).sort_values("size", ascending=False, kind="stable")
     return pd.DataFrame(
         {"Ended in": status, "Message": text, "Programs": count, "Share": f"{count / len(failed):.1%}"}
-        for (status, text), count in found.items()
+        for (status, _), text, count in found.head(MESSAGES_SHOWN).itertuples()
     )
 
 

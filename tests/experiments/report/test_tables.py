@@ -70,6 +70,9 @@ def test_supporters_authors_and_failures_are_counted_over_all_candidates(runs):
     failures = tables.failure_table(runs[0])
     errors = Counter(c.detail for c in records if c.status == "error").most_common(1)
     assert list(failures.loc[0, ["Ended in", "Message", "Programs"]]) == ["error", *errors[0]]
+    numbered = runs[0].tried.assign(status="error", message=[f"size {n}" for n in range(len(runs[0].tried))])
+    (reason,) = tables.failure_table(replace(runs[0], tried=numbered)).to_dict("records")
+    assert (reason["Message"], reason["Programs"], reason["Share"]) == ("size 0", len(numbered), "100.0%")
     calls = tables.caller_table(runs[0]).set_index("Supporter")
     assert list(calls.loc["exploration", ["Calls", "Answered"]]) == [1, 0]
     assert list(calls.loc["strategist", ["Calls", "Answered", "Tokens"]]) == [1, 1, 10]
