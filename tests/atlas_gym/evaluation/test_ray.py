@@ -165,10 +165,13 @@ class TestCluster:
     pytestmark = needs_ray
 
     @pytest.fixture
-    def cluster(self):
+    def cluster(self, monkeypatch):
         import ray
         from ray.cluster_utils import Cluster
 
+        monkeypatch.setenv(
+            "RAY_worker_niceness", "0"
+        )  # at Ray's own, work waits for all else on a busy machine
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
         yield cluster
         ray.shutdown()
