@@ -30,7 +30,8 @@ def score_limits(runs: Iterable[RunData]) -> tuple[float, float] | None:
     Scores far below the rest would flatten everything else: the lower end is the start less the whole gain.
     """
     runs = [run for run in runs if run.curve]
-    ends = [own.curve[-1][1] for run in runs for own in (run, *_beside(run).values())]
+    ends = [float(run.candidates.score.max()) for run in runs]
+    ends += [own.curve[-1][1] for run in runs for own in _beside(run).values()]
     ends += [run.by_hand for run in runs if run.by_hand is not None]
     low, high = min((run.curve[0][1] for run in runs), default=0.0), max(ends, default=0.0)
     return (2 * low - high, high + 0.06 * (high - low)) if high > low else None
