@@ -16,8 +16,8 @@ from tests.experiments.cli.small_run import command, stored_rounds
 
 ROOT = Path(__file__).parents[3]
 VLLM = ROOT / os.environ.get("VENV_VLLM", ".venv-vllm") / "bin" / "python"
-CANDIDATES = 3 + 3 * 3 * 6  # the start on three islands, then three rounds
-UNTAUGHT = ("--skip_idle_phases=false", "--supporters.exploration.form=off")
+A_ROUND = 3 * 6  # on three islands, at most
+UNTAUGHT = ("--skip_idle_phases=false", "--method=atlas-agent-alone")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.usefixtures("embedded_weights")]
 
 
@@ -44,7 +44,8 @@ def test_three_rounds_and_a_phase(name, tmp_path):
     python = VLLM if name == "vllm" else sys.executable
     own = written(tmp_path / "run", run(tmp_path / "run", f"--backend.name={name}", python=python))
     # Non-copy decoding works in each engine: the untuned model alone copies more than half of the time.
-    assert sum(record.is_copy for record in own) < 0.3 * len(own) == 0.3 * (CANDIDATES - 3)
+    assert sum(record.is_copy for record in own) < 0.3 * len(own)
+    assert len(own) > A_ROUND
     with RunStore.open_readonly(tmp_path / "run") as store:
         (phase,) = store.phases()
     assert phase["policy_digest"] != phase["reference_digest"] or phase["promoted"]
@@ -78,7 +79,7 @@ def test_search_with_a_server_that_is_killed_and_restarted(llama, tmp_path):
     llama.start()
     thread.join()
     own = written(tmp_path / "run", finished[0])
-    assert len(own) == CANDIDATES - 3
+    assert len(own) > A_ROUND
     assert all(record.completion for record in own)
 
 

@@ -80,12 +80,12 @@ def test_balanced_weights_sum_to_three(name):
 
 
 @pytest.mark.slow
-def test_a_hand_written_strategy_beats_the_plain_loss_by_40_percent(evaluator):
+def test_a_hand_written_strategy_beats_the_plain_loss_by_30_percent(evaluator):
     """Nine trainings each, with the margin beyond the 95 % interval of the paired difference."""
     task = BurgersTask(replicas=9)
     plain, best = (
         -evaluator.evaluate(EXPERTS[name].program, task).traces["scores"]
         for name in ("weighted", "growing_robust")
     )
-    saved = 0.6 * plain - best
+    saved = 0.7 * plain - best
     assert saved.mean() > 2.306 * saved.std(ddof=1) / 3
