@@ -102,7 +102,8 @@ class ServerEngine(Engine):
         run(self._stream(requests, on_completion))
 
     async def _stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
-        settings, room, written = self.settings, asyncio.Semaphore(self.settings.concurrency), []
+        settings, room = self.settings, asyncio.Semaphore(self.settings.concurrency)
+        written: list[bool] = []
         self._heard = time.monotonic()  # patience counts from here
 
         async def write(index: int, sample: int) -> None:

@@ -263,7 +263,8 @@ def _read(reply: Any, key: str, prompt: int, most: int) -> Reply:
     for name, (estimate, cap) in estimates.items():
         claim = usage.get(name) if isinstance(usage, dict) else None
         tokens.append(min(claim, cap) if type(claim) is int and claim >= 0 else estimate)
-    return Reply(clean(text, len(text)), *tokens, finished=reason != "length")
+    read, wrote = tokens
+    return Reply(clean(text, len(text)), read, wrote, finished=reason != "length")
 
 
 class ChatClient(Client):
