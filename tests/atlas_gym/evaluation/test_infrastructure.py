@@ -1,5 +1,6 @@
 """What the machine does wrong is no program's fault: it is tried again, counted, and raised in the end."""
 
+import contextlib
 import os
 import signal
 import time
@@ -38,7 +39,8 @@ class OutOfMemoryTask(ToyTask):
             file.write("x")
         if os.path.getsize(self.counted_in) <= self.kills:
             for worker in set().union(*map(descendants, descendants())):
-                os.kill(worker, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # it has ended with the one before
+                    os.kill(worker, signal.SIGKILL)
         return super().judge(channel)
 
 

@@ -52,5 +52,5 @@ NOTHING_GAINED: dict[str, str] = {
 if sys.version_info >= (3, 12):
     NOTHING_GAINED["recursion in C without end"] = "the interpreter bounds it whatever limit is set"
 
-ROOT_ONLY = ("mount a file system", "another root", "another user", "a raw socket")
-"""Those for which the kernel asks for a capability, so that only root could make them succeed."""
+ROOT_ONLY = ("mount a file system", "another root", "another user", "a raw socket", "list a home folder")
+"""Those for which the kernel asks for a capability, and a look into root's home: only root could make them succeed."""
