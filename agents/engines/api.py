@@ -166,11 +166,13 @@ class ServerEngine(Engine):
                         "(wait_s says how long a run waits)"
                     ) from None
                 failure = str(error)
+            asked = time.monotonic()
             try:  # a server that answers a short request is not down: one more attempt, and the request is at fault
                 await self._ask(api, self.greeting, None, 0)
                 self._heard, alive = time.monotonic(), True
             except EndpointError:
-                if self._told < self._heard:  # once in an outage, whichever request meets it
+                # Once in an outage, whichever request meets it; what was asked before an answer to another is of the past.
+                if self._told < self._heard < asked:
                     self._told = time.monotonic()
                     _log.warning("%s: %s; waiting, up to %g s", settings.base_url, failure, settings.wait_s)
                 await asyncio.sleep(_PAUSE_S)
