@@ -89,18 +89,17 @@ class ResearchAgent:
         return sum(self._best.values()) / len(self._best) if self._best else None
 
     def record(self, record: Candidate) -> None:
-        """Fold one candidate into its island and the tallies. Of what was written to teach the score is remembered: as
-        parents such answers are dead ends, since each changes one place only, whatever that leaves of the others."""
+        """Fold one candidate into its island and, unless it was written to teach, the tallies of sites and writers."""
         if record.score is not None:
             instance = record.island % self._instances
             self._best[instance] = max(record.score, self._best.get(instance, record.score))
-        if record.id < 0:
-            return
         new = Island(record.island, temperature=self.settings.temperature, round=record.round)
         island = self.islands.setdefault(record.island, new)
         if record.round > island.round:
             self._begin_round(island, record.round)
         island.add(record)
+        if record.id < 0:
+            return
         if record.origin == "seed":
             self._starts.setdefault(record.island, record)
         else:

@@ -130,7 +130,7 @@ All but the main job was measured at commit `a6b99836` or before: programs had n
 
 ## 2. The main job
 
-`make run`: six bandits that differ in drift and noise. Four writers share 640 evaluations; a phase follows the second round. Then come the controls: the supporter's rules alone with as many evaluations, and one round by the model alone, tuned and not, on each of twelve bandits that no phase saw.
+`make run`: six bandits that differ in drift and noise. Four writers share 440 evaluations; a phase follows the second round. Then come the controls: the supporter's rules alone with as many evaluations, and one round by the model alone, tuned and not, on each of twelve bandits that no phase saw.
 
 ![A line per run and control: its difference with its 95 % interval](figures/main_job.png)
 

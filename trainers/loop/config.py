@@ -115,7 +115,7 @@ class RunConfig:
     """The three supporters: `off`, `rules` or `llm` for each."""
     teaching: bool = False
     """Whether the exploration supporter answers the agent's own prompts before each phase, so that pairs may choose its
-    answers. They are evaluated like any program, and become no parents."""
+    answers. They are evaluated like any program, and join the islands."""
     taught_per_prompt: int = 6
     """Answers of the supporter to each prompt of a phase, at most."""
     exam: ExamSettings = ExamSettings()

@@ -2,8 +2,8 @@
 
 Paper, section 2.1: in a fine-tuning phase the supporter proposes completions for each prompt, informed by recent
 failures, from which preference supervision is constructed. Each is a program like any other: it is evaluated, counts in
-the run's budget and may be its best, and is stored with the prompt; but it is no parent of others. Pairs may choose
-such an answer or reject it (`trainers.data.pairs`).
+the run's budget, may be its best and a parent of others, and is stored with the prompt. Pairs may choose such an answer
+or reject it (`trainers.data.pairs`).
 """
 
 from collections import Counter, defaultdict
