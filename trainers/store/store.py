@@ -56,6 +56,7 @@ class RunStore(StoreQueries):
             if not path.exists():
                 make_file(path)
             self._db = sqlite3.connect(path, isolation_level=None)
+            _require_plain_tables(self._db, path)
             self._db.execute("PRAGMA synchronous=FULL")
             (said,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
             if said != "ok":  # a damaged page is found before anything is added, not rounds later

@@ -115,6 +115,13 @@ def test_a_store_with_a_damaged_page_is_not_written_to(store):
         RunStore(store.folder)
 
 
+def test_a_run_that_goes_on_runs_no_trigger_of_a_strangers(store):
+    store._db.execute("CREATE TRIGGER t AFTER INSERT ON rounds BEGIN DELETE FROM candidates; END")
+    store.close()
+    with pytest.raises(StoreError, match="more than a run's tables: no run has written the trigger t"):
+        RunStore(store.folder)
+
+
 def test_a_full_disk_loses_nothing_and_says_so(store):
     store.add_round(1, [RECORD], {}, [PROPOSAL])
     pages = store._db.execute("PRAGMA page_count").fetchone()[0]
