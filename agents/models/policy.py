@@ -6,8 +6,8 @@ layers compute with when they are told to. A fresh adapter (B = 0) *is* the base
 
 - `with policy.using(name) as model`: forward passes with the adapter of that name, unmerged.
 - `with policy.merged(name) as model`: a plain Hugging Face model with the adapter folded in, for generation, which
-  takes half the time. Afterwards the base weights are restored to the last bit, from copies in main memory: in bfloat16
-  (W + Δ) − Δ ≠ W.
+  takes half the time. Weights change in place, so that a captured CUDA graph stays right. Afterwards the base's are
+  restored to the last bit, from copies beside them: in bfloat16 (W + Δ) − Δ ≠ W.
 - `with policy.learning() as learner`: training of `POLICY`. Passes see it rounded to the dtype that the base computes
   in, the optimiser sees float32.
 """
@@ -206,15 +206,16 @@ class Policy:
         base is restored bit for bit on leaving."""
         self._require_unmerged(name)
         self.model.eval()
+        matrices = [] if self.is_base(name) else list(self._adapters[name].values())
         try:
             with torch.no_grad():
-                matrices = list(self._adapters[name].values())
-                for layer, down, up in zip(self._layers.values(), matrices[::2], matrices[1::2], strict=True):
-                    if torch.any(up):  # else it is the base's
-                        weight: Any = layer.get_base_layer().weight
-                        self._kept.append((weight, weight.detach().to("cpu", copy=True)))
-                        update = layer.scaling[POLICY] * (up @ down)
-                        weight.copy_(weight.float() + (update.T if layer.fan_in_fan_out else update))
+                for layer, down, up in zip(
+                    self._layers.values(), matrices[::2], matrices[1::2], strict=False
+                ):
+                    weight: Any = layer.get_base_layer().weight
+                    self._kept.append((weight, weight.detach().clone()))
+                    update = layer.scaling[POLICY] * (up @ down)
+                    weight.copy_(weight.float() + (update.T if layer.fan_in_fan_out else update))
             with self.model.disable_adapter():
                 yield self.base
         finally:
@@ -245,14 +246,12 @@ class Learner:
         for tensor in rounded:
             tensor.requires_grad_()
 
-    @torch.no_grad()
-    def collect(self) -> None:
-        """After a backward pass: add its gradients to those of the parameters."""
-        pairs = zip(self.gradients, self.rounded, strict=True)
-        found = [(total, tensor.grad) for total, tensor in pairs if tensor.grad is not None]
-        torch._foreach_add_([total for total, _ in found], [gradient for _, gradient in found])
-        for tensor in self.rounded:
-            tensor.grad = None
+    def backward(self, loss: torch.Tensor) -> None:
+        """Add a loss's gradients to those of the parameters."""
+        found = torch.autograd.grad(loss, self.rounded, allow_unused=True)
+        pairs = [(own, new) for own, new in zip(self.gradients, found, strict=True) if new is not None]
+        with torch.no_grad():
+            torch._foreach_add_([own for own, _ in pairs], [new for _, new in pairs])
 
     @torch.no_grad()
     def renew(self) -> None:

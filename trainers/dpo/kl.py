@@ -8,7 +8,7 @@ in turn and add up.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -24,8 +24,8 @@ from atlas_gym.trainers.dpo.packed import (
     chunk,
     encode_branch,
     layout,
+    lazy_logits,
     log_likelihoods,
-    logits,
     mine,
     pack,
     room,
@@ -35,9 +35,12 @@ from atlas_gym.trainers.dpo.packed import (
 Item = tuple[str, str]
 """(prompt, completion)."""
 
-_KEPT = {"trees": 1024, "rows": 16384}
-"""Places whose logits under the reference are kept for the next look (200 MB, on a GPU 3 GB, at 49k tokens); what is
-beyond is computed again."""
+_KEPT = 1024
+"""Places whose logits under the reference a CPU keeps for the next look (200 MB at 49k tokens); what is beyond is
+computed again. A GPU keeps hidden states."""
+
+Logits = Callable[[slice], torch.Tensor]
+"""Next-token logits of a slice of a pass's K places, float32."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,8 @@ class Divergence:
         packing = pack(branches, how, room(policy.model, training=False))
         self._policy, self._reference, self._places = policy, reference, packing.places
         self._passes = [batch.to(policy.device) for batch in packing.passes]
-        self._kept: dict[int, torch.Tensor] = {}
-        self._most = _KEPT[how]
+        self._kept: dict[int, Logits] = {}
+        self._places_left = _KEPT
 
     def of(self, adapters: Sequence[str]) -> dict[str, KLEstimate]:
         """Eq. 3 of each adapter."""
@@ -83,17 +86,20 @@ class Divergence:
             found = totals(averages)[:, self._places].double().tolist()
         return {name: _estimate(values) for name, values in zip(adapters, found, strict=True)}
 
-    def _of_reference(self, index: int, batch: Pass) -> torch.Tensor:
+    def _of_reference(self, index: int, batch: Pass) -> Logits:
         if index in self._kept:
             return self._kept[index]
         reference = self._logits(self._reference, batch)
-        if sum(map(len, self._kept.values())) + len(reference) <= self._most:
+        if self._policy.device.type != "cpu":
             self._kept[index] = reference
+        elif len(batch.places) <= self._places_left:
+            self._places_left -= len(batch.places)
+            self._kept[index] = reference(slice(None)).__getitem__
         return reference
 
-    def _logits(self, adapter: str, batch: Pass) -> torch.Tensor:
+    def _logits(self, adapter: str, batch: Pass) -> Logits:
         with self._policy.using(adapter) as model:
-            return logits(model, batch)
+            return lazy_logits(model, batch)
 
 
 def _estimate(values: Sequence[float]) -> KLEstimate:
@@ -101,13 +107,15 @@ def _estimate(values: Sequence[float]) -> KLEstimate:
     return KLEstimate(fmean(values), error, tuple(values))
 
 
-def _branch_averages(own: torch.Tensor, reference: torch.Tensor, batch: Pass) -> torch.Tensor:
-    """Token averages of KL(own ‖ reference) along each branch, from logits (K, vocabulary)."""
-    size = chunk(own.device)
-    parts = zip(own.split(size), reference.split(size), strict=True)
+def _branch_averages(own: Logits, reference: Logits, batch: Pass) -> torch.Tensor:
+    """Token averages of KL(own ‖ reference) along each branch."""
+    size = chunk(batch.places.device)
+    slices = [slice(first, first + size) for first in range(0, len(batch.places), size)]
     divergences = [
-        kl_div(q.log_softmax(-1), p.log_softmax(-1), reduction="none", log_target=True).sum(-1)
-        for p, q in parts
+        kl_div(
+            reference(here).log_softmax(-1), own(here).log_softmax(-1), reduction="none", log_target=True
+        ).sum(-1)
+        for here in slices
     ]
     sums = batch.per_branch(torch.cat(divergences)[batch.rows])
     return sums / torch.tensor(batch.lengths, device=sums.device)

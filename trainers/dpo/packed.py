@@ -1,12 +1,13 @@
-"""Packing: many completions in few passes of the model, as trees or as padded rows.
+"""Packing: many completions in few passes of the model, as trees or as rows of tries.
 
 Preference pairs of program edits share long prompts: 400 tokens of program, 10 of edit, eight edits per prompt.
 
 - A *tree* is one sequence, the trie of all prompts and completions (`agents.models.token_trie`), in which each token
   sees its own beginning at its own position. Each common beginning is computed once: on a CPU, whose time goes by
   tokens, that is a fifth of the work.
-- *Padded rows* are the sequences one by one, sorted by length. A GPU takes as long to start a pass over one small model
-  as to compute 32 such rows, and its attention is fastest without a mask: few passes, of few shapes.
+- *Rows* are all of one width, and each holds as many such tries one after another as it has room for. A GPU takes as
+  long to start a pass over one small model as to compute some thousand tokens: few passes, of few shapes, which a CUDA
+  graph asks for.
 
 Logits over a vocabulary of 49,000 are most of what a tree would hold in memory. So the model stops before its head, and
 the head is applied to a few positions at a time, where a completion token is predicted. The gradient of log π(y) with
@@ -23,15 +24,17 @@ since the text goes on behind a completion.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import distributed, nn
 from torch.autograd.function import once_differentiable
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import linear
 
-from atlas_gym.agents.models.token_trie import families, token_trie
+from atlas_gym.agents.models.token_trie import common_prefix, families, token_trie
 from atlas_gym.agents.models.tokens import encode_completion, encode_prompt
 from atlas_gym.agents.models.tree_attention import tree_options
 
@@ -45,7 +48,11 @@ _LARGEST = 1536
 _SHARE = 0.25
 """What a branch has in common with another of its tree, at least, as a share of its own length."""
 _LENGTHS = 64
-"""Padded rows are as long as a multiple of this, so that few shapes occur."""
+"""Rows are as long as a multiple of this, so that few shapes occur."""
+_INFERRED = 2**17
+"""Tokens of a pass in inference at most: with more nothing is gained."""
+_KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+"""All but those that prepare themselves for each shape anew."""
 _TRAINING, _INFERENCE = 32, 8
 """Numbers as wide as the hidden state that a token holds in each layer at most, in training (all layers at once: 25
 were measured, with adapters on all linear layers) and in inference (one layer's)."""
@@ -65,8 +72,8 @@ class Pass:
     """What goes through the model at once: B sequences of T tokens, with M completion tokens that are predicted from
     K ≤ M distinct places. Tensors are as `to` puts them."""
 
-    # arguments of the model: ``input_ids`` (B, T); for a tree also ``position_ids`` (1, T) and ``attention_mask`` (1,
-    # 1, T, T), True where a token (row) sees another
+    # arguments of the model: ``input_ids`` and ``position_ids`` (B, T); for a tree also ``attention_mask`` (1, 1, T, T),
+    # True where a token (row) sees another; for rows ``ends`` (B, T) instead: a token is seen from itself up to its end
     inputs: dict[str, torch.Tensor]
     places: torch.Tensor  # (K,) where logits are needed, ascending, of B · T
     rows: torch.Tensor  # (M,) for each completion token, which of these K predicts it, ascending
@@ -90,7 +97,7 @@ class Pass:
 
     def per_branch(self, values: torch.Tensor) -> torch.Tensor:
         """Sums of (M,) values over the tokens of each branch."""
-        return values.new_zeros(len(self.lengths)).index_add_(0, self.owners, values)
+        return values.new_zeros(len(self.lengths) + 1).index_add_(0, self.owners, values)[:-1]
 
 
 def _pass(
@@ -123,19 +130,87 @@ def tree(branches: Sequence[Branch]) -> Pass:
     return _pass(inputs, trie.paths, branches)
 
 
-def padded(branches: Sequence[Branch]) -> Pass:
-    """A row for each branch. What stands behind its end is seen by nothing before it, so there is no mask."""
+@dataclass(frozen=True)
+class Line:
+    """Branches in the order in which rows are filled: that of their tokens, so that what begins alike is together."""
+
+    branches: Sequence[Branch]
+    order: list[int]  # indices of the branches
+    common: list[int]  # how many tokens each has in common with the one before it in this order
+
+    def rows(self, width: int) -> list[list[int]]:
+        """Indices of the branches by row; what is longer than `width` is alone in its row."""
+        found: list[list[int]] = []
+        used = 0
+        for index, common in zip(self.order, self.common, strict=True):
+            length = sum(map(len, self.branches[index]))
+            if not found or used + length - common > width:
+                found.append([])
+                used, common = 0, 0
+            found[-1].append(index)
+            used += length - common
+        return found
+
+
+def line(branches: Sequence[Branch]) -> Line:
+    """These branches in a line."""
     whole = [[*prompt, *completion] for prompt, completion in branches]
-    width = _padded(max(map(len, whole)))
-    ids = torch.zeros(len(whole), width, dtype=torch.long)
-    for row, tokens in zip(ids, whole, strict=True):
-        row[: len(tokens)] = torch.tensor(tokens)
-    paths = [range(i * width, i * width + len(tokens)) for i, tokens in enumerate(whole)]
-    return _pass({"input_ids": ids}, paths, branches)
+    order = sorted(range(len(whole)), key=whole.__getitem__)
+    common = [common_prefix(whole[one], whole[other]) for one, other in pairwise(order)]
+    return Line(branches, order, [0, *common])
 
 
-def _padded(length: int) -> int:
-    return -(-length // _LENGTHS) * _LENGTHS
+def width(lines: Sequence[Line], limit: int = _LARGEST) -> int:
+    """Of rows that take the fewest tokens if each of these lines has as many as the one that needs most; at most
+    `limit`, unless a branch is longer."""
+    longest = max(sum(map(len, branch)) for each in lines for branch in each.branches)
+    wide = range(
+        -(-longest // _LENGTHS) * _LENGTHS, max(longest + _LENGTHS, min(limit, _LARGEST) + 1), _LENGTHS
+    )
+    return min(wide, key=lambda width: (max(len(each.rows(width)) for each in lines) * width, width))
+
+
+def rows(own: Line, groups: Sequence[Sequence[int]], width: int, at_least: tuple[int, int] = (0, 0)) -> Pass:
+    """Rows of tries out of the branches with these indices, by row. Each completion token has a place of its own.
+    `at_least` so many rows and completion tokens: what is added belongs to no branch."""
+    count = max(len(groups), at_least[0])
+    ids, positions = np.zeros((2, count, width), dtype=np.int64)
+    ends = np.tile(np.arange(1, width + 1), (count, 1))  # what is not used sees itself, lest it be NaN
+    paths: dict[int, np.ndarray] = {}
+    for row, group in enumerate(groups):
+        path, before, used = np.zeros(0, dtype=np.int64), [], 0
+        for index in group:
+            sequence = [*own.branches[index][0], *own.branches[index][1]]
+            common = common_prefix(before, sequence)
+            ends[row, path[common:]] = used
+            fresh = np.arange(used, used + len(sequence) - common)
+            ids[row, fresh], positions[row, fresh] = sequence[common:], np.arange(common, len(sequence))
+            path, before, used = np.concatenate([path[:common], fresh]), sequence, used + len(fresh)
+            paths[index] = row * width + path
+        ends[row, path] = used
+    chosen = [(own.branches[index], paths[index]) for index in sorted(paths)]
+    places = np.concatenate([path[len(prompt) - 1 : -1] for (prompt, _), path in chosen])
+    targets = np.concatenate([completion for (_, completion), _ in chosen]).astype(np.int64)
+    lengths = tuple(len(completion) for (_, completion), _ in chosen)
+    owners = np.repeat(range(len(lengths)), lengths)
+    more = max(0, at_least[1] - len(targets))
+    places, targets = (np.pad(values, (0, more)) for values in (places, targets))
+    owners = np.pad(owners, (0, more), constant_values=len(lengths))
+    where = [torch.from_numpy(values) for values in (places, np.arange(len(targets)), targets, owners)]
+    inputs = dict(
+        zip(("input_ids", "position_ids", "ends"), map(torch.from_numpy, (ids, positions, ends)), strict=True)
+    )
+    return Pass(
+        inputs,
+        where[0],
+        where[1],
+        where[2],
+        where[3],
+        where[2],
+        where[3][:0],
+        lengths,
+        np.arange(len(targets) + 1),
+    )
 
 
 @dataclass(frozen=True)
@@ -151,22 +226,18 @@ def pack(branches: Sequence[Branch], layout: Layout, limit: int = _LARGEST) -> P
     """Passes of at most `limit` tokens out of branches; in a tree are those that begin alike. What is longer than that
     by itself has one of its own."""
     distinct = list(dict.fromkeys((tuple(prompt), tuple(completion)) for prompt, completion in branches))
-    whole = [prompt + completion for prompt, completion in distinct]
-    groups: list[list[int]] = []
     if layout == "trees":
-        groups = families(whole, share=_SHARE, limit=limit)
+        groups = families([prompt + completion for prompt, completion in distinct], share=_SHARE, limit=limit)
+        passes = [tree([distinct[index] for index in group]) for group in groups]
     else:
-        for index in sorted(range(len(whole)), key=lambda index: -len(whole[index])):
-            longest = _padded(len(whole[groups[-1][0]])) if groups else limit
-            if not groups or longest * (len(groups[-1]) + 1) > limit:
-                groups.append([])
-            groups[-1].append(index)
+        own = line(distinct)
+        wide = width([own], limit)
+        filled, at_once = own.rows(wide), max(1, limit // wide)
+        parts = [filled[first : first + at_once] for first in range(0, len(filled), at_once)]
+        passes = [rows(own, part, wide) for part in parts]
+        groups = [sorted(index for row in part for index in row) for part in parts]
     number = {distinct[index]: n for n, index in enumerate(index for group in groups for index in group)}
-    make = tree if layout == "trees" else padded
-    return Packing(
-        [make([distinct[index] for index in group]) for group in groups],
-        [number[tuple(prompt), tuple(completion)] for prompt, completion in branches],
-    )
+    return Packing(passes, [number[tuple(prompt), tuple(completion)] for prompt, completion in branches])
 
 
 def layout(device: torch.device) -> Layout:
@@ -181,14 +252,15 @@ def room(model: Any, training: bool, checkpointed: bool = False) -> int:
     config = model.config.get_text_config()
     free = (
         torch.cuda.mem_get_info(model.device)[0]
-        + torch.cuda.memory_reserved()
-        - torch.cuda.memory_allocated()
+        + torch.cuda.memory_reserved(model.device)
+        - torch.cuda.memory_allocated(model.device)
     )
     wide = _INFERENCE
     if training:
         wide = config.num_hidden_layers * (1 if checkpointed else _TRAINING) + _TRAINING
     # Half of it: the head's logits, the optimiser and what the allocator cannot use need some as well.
-    return max(_LARGEST, int(free / 2 / (wide * config.hidden_size * model.dtype.itemsize)))
+    found = max(_LARGEST, int(free / 2 / (wide * config.hidden_size * model.dtype.itemsize)))
+    return found if training else min(found, _INFERRED)
 
 
 def _forward(model: Any, batch: Pass, head: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
@@ -196,9 +268,12 @@ def _forward(model: Any, batch: Pass, head: Callable[[torch.Tensor], torch.Tenso
     layer = model.get_output_embeddings()
     patched = vars(layer).get("forward")
     layer.forward = lambda hidden: head(hidden.flatten(0, 1)[batch.places])[None]
-    mask = batch.inputs.get("attention_mask")
+    inputs = dict(batch.inputs)
+    if (ends := inputs.pop("ends", None)) is not None:
+        inputs["attention_mask"] = _seen(model, ends)
     try:
-        output = model(**batch.inputs, use_cache=False, **({} if mask is None else tree_options(model, mask)))
+        with sdpa_kernel(_KERNELS):
+            output = model(**inputs, use_cache=False, **tree_options(model, inputs["attention_mask"]))
     finally:
         del layer.forward
         if patched is not None:
@@ -206,17 +281,44 @@ def _forward(model: Any, batch: Pass, head: Callable[[torch.Tensor], torch.Tenso
     return output.logits[0]
 
 
+def _seen(model: Any, ends: torch.Tensor) -> torch.Tensor:
+    """The mask (B, 1, T, T) of rows: on a GPU what is added to scores, of which its kernels make nothing else."""
+    places = torch.arange(ends.shape[1], device=ends.device)
+    seen = (places <= places[:, None]) & (places[:, None] < ends[:, None])
+    if ends.device.type == "cpu":
+        return seen[:, None]
+    bias = torch.zeros(seen.shape, dtype=model.dtype, device=ends.device)
+    return bias.masked_fill_(~seen, torch.finfo(model.dtype).min)[:, None]
+
+
 def logits(model: Any, batch: Pass) -> torch.Tensor:
     """Next-token logits at the K needed places, (K, vocabulary) in float32."""
     return _forward(model, batch, model.get_output_embeddings().forward).float()
 
 
+def lazy_logits(model: Any, batch: Pass) -> Callable[[slice], torch.Tensor]:
+    """A function of a slice of the K places that gives its rows of `logits`, where possible made when it is called."""
+    head = _plain_head(model)
+    if head is None:
+        return logits(model, batch).__getitem__
+    hidden = _forward(model, batch, lambda hidden: hidden)
+    return lambda here: head(hidden[here]).float()
+
+
+def _plain_head(model: Any) -> nn.Linear | None:
+    """The head, if logits are its frozen product and nothing else."""
+    head, config = model.get_output_embeddings(), model.config.get_text_config()
+    transformed = any(getattr(config, name, None) is not None for name in _TRANSFORMED)
+    plain = (
+        not transformed and type(head) is nn.Linear and head.bias is None and not head.weight.requires_grad
+    )
+    return head if plain else None
+
+
 def token_values(model: Any, batch: Pass) -> tuple[torch.Tensor, torch.Tensor]:
     """For each completion token of a pass under the model's active adapter, (M,) in float32: log π of it, and, without
     a gradient, the entropy of the distribution that it was predicted from, nats."""
-    head, config = model.get_output_embeddings(), model.config.get_text_config()
-    transformed = any(getattr(config, name, None) is not None for name in _TRANSFORMED)
-    if transformed or type(head) is not nn.Linear or head.bias is not None or head.weight.requires_grad:
+    if (head := _plain_head(model)) is None:
         logs = logits(model, batch).log_softmax(-1)
         log_probs, entropy = logs[batch.rows, batch.targets], _entropy(logs.detach(), logs.detach().exp())
     else:

@@ -6,6 +6,9 @@ gradients and steps equal TRL's to rounding. The reference's log-probabilities a
 Epochs are unrolled into the order of the pairs, prompts that begin alike kept together for packing. `train` is a
 function of the policy's two adapters and a `TrainJob`, plain data, so that it can be done in several processes
 (`trainers.dpo.launch`), which divide each batch by prompts and add up their gradients.
+
+On a GPU all passes of a training have one shape, so that forward and backward are one CUDA graph, and nothing waits for
+the device until K̂L is looked at: losses are read then.
 """
 
 import math
@@ -21,6 +24,7 @@ import torch
 from torch.nn.functional import logsigmoid
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from atlas_gym.agents.models.captured import Captured, out_of_memory
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Learner, Policy
 from atlas_gym.agents.models.token_trie import families
 from atlas_gym.agents.models.tokens import encode_completion, encode_prompt
@@ -31,18 +35,24 @@ from atlas_gym.trainers.dpo.kl import Divergence, Item, KLEstimate
 from atlas_gym.trainers.dpo.packed import (
     Branch,
     Layout,
+    Pass,
     layout,
+    line,
     log_likelihoods,
     pack,
     processes,
     room,
+    rows,
     token_values,
     totals,
+    width,
 )
 from atlas_gym.trainers.dpo.settings import PhaseSettings
 
 _CLIP = 1.0
 """Norm that a step's gradient is scaled down to, TRL's default."""
+_TOKENS = 64
+"""Completion tokens of a row's part are a multiple of this."""
 
 
 @dataclass(frozen=True)
@@ -114,10 +124,22 @@ def train(
 
     At `settings.checks` evenly spaced steps of each epoch K̂L is measured, if there is a target. The last `checkpoints`
     of the policies at these steps, before the final one, become adapters `checkpoint-1`, …. `how` sequences are laid
-    out: as suits the device. Raises ValueError if no pair is short enough, or there is none.
+    out: as suits the device. Raises ValueError if no pair is short enough, or there is none, and RuntimeError if the
+    GPU's memory is too small.
     """
+    try:
+        return _train(policy, job, on_step, how or layout(policy.device))
+    except torch.OutOfMemoryError as error:
+        raise out_of_memory(
+            error, "set a smaller phase.batch_size or phase.max_tokens, or phase.activation_checkpointing"
+        ) from error
+
+
+def _train(
+    policy: Policy, job: TrainJob, on_step: Callable[[StepRecord], None] | None, how: Layout
+) -> Trained:
     began = time.perf_counter()
-    settings, how = job.settings, how or layout(policy.device)
+    settings = job.settings
     examples, order = training_data(policy.tokenizer, job)
     trained = Trained(pairs=len(examples), dropped=len(job.pairs) - len(examples), processes=processes()[1])
     goal = math.inf
@@ -141,17 +163,30 @@ def train(
             Example(own.chosen, own.rejected, (chosen, rejected))
             for own, chosen, rejected in zip(examples, known[::2], known[1::2], strict=True)
         ]
+        batches = [
+            [examples[index] for index in order[first : first + settings.batch_size]]
+            for first in range(0, len(order), settings.batch_size)
+        ]
         most = room(policy.model, training=True, checkpointed=settings.activation_checkpointing)
+        unread: list[torch.Tensor] = []
         with policy.learning() as learner, _recomputing(policy, settings):
             optimizer = torch.optim.AdamW(
                 learner.parameters, lr=settings.learning_rate, weight_decay=0.0, fused=True
             )
-            for step, first in enumerate(range(0, len(order), settings.batch_size), 1):
-                batch = [examples[index] for index in order[first : first + settings.batch_size]]
-                record = StepRecord(step, *_step(policy, learner, optimizer, batch, settings, how, most))
-                trained.steps.append(record)
-                if on_step is not None:
-                    on_step(record)
+            make_parts = _trees if how == "trees" else _rows
+            accumulate = Accumulation(policy, learner, settings, graph=policy.device.type == "cuda")
+            for step, parts in enumerate(make_parts(batches, settings, most), 1):
+                accumulate.sums.zero_()
+                for part in parts:
+                    accumulate(part)
+                unread.append(_update(learner, optimizer, accumulate.sums))
+                if policy.device.type == "cpu" or step in marks or step == steps:
+                    for *averages, entropy, before_clipping in torch.stack(unread).tolist():
+                        record = StepRecord(len(trained.steps) + 1, *averages, before_clipping, entropy)
+                        trained.steps.append(record)
+                        if on_step is not None:
+                            on_step(record)
+                    unread.clear()
                 if step not in marks:
                     continue
                 if goal < math.inf:
@@ -161,7 +196,7 @@ def train(
                 _keep(policy, trained.checkpoints, step, job.checkpoints)
     finally:
         counter.remove()
-    trained.tokens = int(totals(torch.tensor(trained.tokens, device=policy.device)))
+    trained.tokens = int(totals(torch.tensor(trained.tokens + accumulate.replayed, device=policy.device)))
     ended = time.perf_counter()
     if job.gate_items:
         trained.kls = Divergence(policy, REFERENCE, job.gate_items, how).of([*trained.checkpoints, POLICY])
@@ -197,26 +232,143 @@ def _length(example: Example) -> int:
     return max(len(prompt) + len(completion) for prompt, completion in (example.chosen, example.rejected))
 
 
-def _step(
-    policy: Policy, learner: Learner, optimizer: Any, batch: Sequence[Example], settings: PhaseSettings, how: Layout,
-    most: int,
-) -> tuple[float, ...]:  # fmt: skip
-    """A step of the optimiser, `most` tokens in a pass, over all processes: what a `StepRecord` has but its number."""
+@dataclass(frozen=True)
+class Part:
+    """Pairs of a batch that go through the model together, as tensors: P pairs, some of them empty."""
+
+    passes: list[Pass]  # that hold the completions
+    places: (
+        torch.Tensor
+    )  # (2P,) of each chosen and then each rejected one: its number among those of the passes
+    reference: torch.Tensor  # (2, P) log π_ref of chosen and rejected ones
+    # (3, P) what a pair counts in a mean over the batch's pairs, over its chosen tokens and over all its tokens
+    weights: torch.Tensor
+
+    def tensors(self) -> list[torch.Tensor]:
+        """All that one part has otherwise than another of its shape."""
+        own = [self.places, self.reference, self.weights]
+        for each in self.passes:
+            own += [*each.inputs.values(), each.places, each.targets, each.owners, each.main]
+        return own
+
+    def to(self, device: torch.device) -> "Part":
+        """The same with its tensors on `device`."""
+        passes = [each.to(device) for each in self.passes]
+        return Part(passes, *(own.to(device) for own in (self.places, self.reference, self.weights)))
+
+
+Parts = Iterator[list[Part]]
+"""For each step of the optimiser its parts, those of this process."""
+
+
+def _trees(batches: Sequence[Sequence[Example]], settings: PhaseSettings, most: int) -> Parts:
+    """The trees of a batch are one part."""
+    for batch in batches:
+        own = _own(batch)
+        packing = pack([each.chosen for each in own] + [each.rejected for each in own], "trees", most)
+        yield [_part(packing.passes, packing.places, own, batch)] if own else []
+
+
+def _rows(batches: Sequence[Sequence[Example]], settings: PhaseSettings, most: int) -> Parts:
+    """All parts of all batches have one shape, that of the largest, with as many pairs as there is room for."""
+    empty, owns, pairs = Example(((), ()), ((), ())), list(map(_own, batches)), len(batches[0])
+    while any(owns):
+        cut = [[own[i : i + pairs] for i in range(0, len(own), pairs)] for own in owns]
+        whole = [[part + [empty] * (pairs - len(part)) for part in parts] for parts in cut]
+        lines = [
+            [line([each.chosen for each in part] + [each.rejected for each in part]) for part in parts]
+            for parts in whole
+        ]
+        wide = width([each for parts in lines for each in parts], most)
+        filled = [[each.rows(wide) for each in parts] for parts in lines]
+        count = max(len(groups) for parts in filled for groups in parts)
+        if pairs == 1 or count * wide <= most:
+            break
+        pairs = -(-pairs // 2)
+    else:  # more processes than pairs
+        yield from ([] for _ in batches)
+        return
+    tokens = max(sum(len(branch[1]) for branch in each.branches) for parts in lines for each in parts)
+    shape = count, -(-tokens // _TOKENS) * _TOKENS
+    for batch, parts, own, groups in zip(batches, whole, lines, filled, strict=True):
+        yield [
+            _part([rows(*each, wide, shape)], range(2 * pairs), part, batch)
+            for part, *each in zip(parts, own, groups, strict=True)
+        ]
+
+
+def _own(batch: Sequence[Example]) -> list[Example]:
+    """This process's share of a batch."""
     rank, size = processes()
-    own = [batch[i] for i in divide([tuple(example.chosen[0]) for example in batch], size)[rank]]
-    tokens = sum(len(example.chosen[1]) for example in batch)
-    everything = sum(len(example.rejected[1]) for example in batch) + tokens
-    sums = torch.zeros(6, device=policy.device)
-    # Of padded rows so many pairs as there is room for at once; the trees of a batch have it.
-    count = max(1, most // (2 * max(map(_length, batch)))) if how == "rows" else len(batch)
-    for first in range(0, len(own), count):
-        with _precision(policy, settings):
-            part = own[first : first + count]
-            found = losses(policy.model, part, settings, how, most, (len(batch), tokens, everything))
-        found[0].backward()
-        learner.collect()
-        sums += found.detach()
-    if size > 1:
+    return [batch[i] for i in divide([tuple(example.chosen[0]) for example in batch], size)[rank]]
+
+
+def _part(
+    passes: list[Pass], places: Sequence[int], own: Sequence[Example], batch: Sequence[Example]
+) -> Part:
+    chosen = sum(len(example.chosen[1]) for example in batch)
+    tokens = sum(len(example.rejected[1]) for example in batch) + chosen
+    counts = torch.tensor([[1.0 / len(batch)], [1.0 / chosen], [1.0 / tokens]])
+    real = torch.tensor([bool(example.chosen[1]) for example in own])
+    reference = torch.tensor([example.reference for example in own]).T
+    return Part(passes, torch.tensor(places), reference, counts * real)
+
+
+class Accumulation:
+    """Adds the gradients of parts to a learner's; with a `graph` parts must have one shape."""
+
+    def __init__(self, policy: Policy, learner: Learner, settings: PhaseSettings, graph: bool) -> None:
+        self.sums = torch.zeros(6, device=policy.device)  # of what a `StepRecord` has of its pairs
+        self.replayed = 0  # tokens that went through the model unseen by its hooks
+        self._policy, self._learner, self._settings = policy, learner, settings
+        self._run = Captured(graph)
+        self._static: Part | None = None
+
+    def __call__(self, part: Part) -> None:
+        """Add a part's."""
+        if not self._run.enabled:
+            self._add(part.to(self._policy.device))
+            return
+        if self._static is None:
+            self._static = part.to(self._policy.device)
+        else:
+            for own, new in zip(self._static.tensors(), part.tensors(), strict=True):
+                own.copy_(new.pin_memory(), non_blocking=True)
+        static = self._static
+        if self._run(lambda: self._add(static)):
+            self.replayed += sum(each.inputs["input_ids"].numel() for each in part.passes)
+
+    def _add(self, part: Part) -> None:
+        with _precision(self._policy, self._settings):
+            found = losses(self._policy.model, part, self._settings)
+        self._learner.backward(found[0])
+        self.sums += found.detach()
+
+
+def losses(model: Any, part: Part, settings: PhaseSettings) -> torch.Tensor:
+    """What a part adds to what a `StepRecord` has of its batch."""
+    log_probs, entropies = [], []
+    for batch in part.passes:
+        values, entropy = token_values(model, batch)
+        log_probs.append(batch.per_branch(values))
+        entropies.append(batch.per_branch(entropy))
+    own = torch.cat(log_probs)[part.places].view(2, -1)
+    ratios = own - part.reference
+    # The derivative of the divergence's generator at the ratio: log t, and 1 - 1/t for the forward KL.
+    scores = ratios if settings.divergence == "reverse_kl" else 1.0 - torch.exp(-ratios)
+    pairs, chosen_tokens, tokens = part.weights
+    loss = -(logsigmoid(settings.beta * (scores[0] - scores[1])) * pairs).sum()
+    loss = loss - settings.supervised * (own[0] * chosen_tokens).sum()
+    chosen, rejected = settings.beta * ratios.detach()
+    margins = chosen - rejected
+    entropy = (torch.cat(entropies)[part.places].view(2, -1) * tokens).sum()
+    means = [(values * pairs).sum() for values in (margins, (margins > 0).float(), chosen, rejected)]
+    return torch.stack([loss, *means, entropy])
+
+
+def _update(learner: Learner, optimizer: Any, sums: torch.Tensor) -> torch.Tensor:
+    """A step of the optimiser over all processes: its sums, and the gradient's norm before it is clipped."""
+    if processes()[1] > 1:
         parts = totals(torch.cat([gradient.flatten() for gradient in learner.gradients]))
         sizes = [gradient.numel() for gradient in learner.gradients]
         for gradient, summed in zip(learner.gradients, parts.split(sizes), strict=True):
@@ -225,35 +377,7 @@ def _step(
     norm = torch.nn.utils.clip_grad_norm_(learner.parameters, _CLIP)
     optimizer.step()
     learner.renew()
-    *averages, entropy, before_clipping = torch.cat([sums, norm[None]]).tolist()
-    return *averages, before_clipping, entropy
-
-
-def losses(
-    model: Any, examples: Sequence[Example], settings: PhaseSettings, how: Layout, most: int, of: tuple[int, int, int]
-) -> torch.Tensor:  # fmt: skip
-    """What these examples add to what a `StepRecord` has; `of`: the batch's pairs, chosen tokens and tokens."""
-    packing = pack([own.chosen for own in examples] + [own.rejected for own in examples], how, most)
-    log_probs, entropies = [], []
-    for each in packing.passes:
-        batch = each.to(model.device)
-        values, entropy = token_values(model, batch)
-        log_probs.append(batch.per_branch(values))
-        entropies.append(batch.per_branch(entropy))
-    places = torch.tensor(packing.places, device=model.device)
-    own = torch.cat(log_probs)[places].view(2, -1)
-    reference = torch.tensor([own.reference for own in examples], device=model.device).T
-    ratios = own - reference
-    # The derivative of the divergence's generator at the ratio: log t, and 1 - 1/t for the forward KL.
-    scores = ratios if settings.divergence == "reverse_kl" else 1.0 - torch.exp(-ratios)
-    pairs, chosen_tokens, tokens = of
-    loss = -logsigmoid(settings.beta * (scores[0] - scores[1])).sum() / pairs
-    loss = loss - settings.supervised * own[0].sum() / chosen_tokens
-    chosen, rejected = settings.beta * ratios.detach()
-    margins = chosen - rejected
-    entropy = torch.cat(entropies)[places].sum() / tokens
-    means = [values.sum() / pairs for values in (margins, (margins > 0).float(), chosen, rejected)]
-    return torch.stack([loss, *means, entropy])
+    return torch.cat([sums, norm[None]])
 
 
 def _keep(policy: Policy, kept: dict[str, int], step: int, most: int) -> None:
@@ -282,7 +406,7 @@ def _recomputing(policy: Policy, settings: PhaseSettings) -> Iterator[None]:
     layers = [each for each in base.modules() if isinstance(each, GradientCheckpointingLayer)]
     # transformers before 5.20, which vLLM wants, has it by its old name.
     kind = "activation" if hasattr(base, "activation_checkpointing_enable") else "gradient"
-    getattr(base, f"{kind}_checkpointing_enable")({"use_reentrant": False})
+    getattr(base, f"{kind}_checkpointing_enable")({"use_reentrant": False, "preserve_rng_state": False})
     try:
         for layer in layers:  # but not what is in them: dropout stays off
             layer.training = True

@@ -96,7 +96,7 @@ def asked(monkeypatch):
 
 @pytest.mark.parametrize(("room", "again"), [(0, True), (1024, False)])
 def test_the_reference_is_computed_once_where_there_is_room(policy, monkeypatch, asked, room, again):
-    monkeypatch.setitem(kl._KEPT, "trees", room)
+    monkeypatch.setattr(kl, "_KEPT", room)
     divergence = Divergence(policy, REFERENCE, ITEMS)
     first = divergence.of([POLICY])
     asked.clear()

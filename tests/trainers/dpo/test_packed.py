@@ -1,4 +1,4 @@
-"""Trees and padded rows against separate sequences, and what the head makes of them against its definition."""
+"""Trees and rows of tries against separate sequences, and what the head makes of them against its definition."""
 
 from unittest import mock
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from atlas_gym.agents.models.policy import POLICY
 from atlas_gym.trainers.dpo import packed
-from atlas_gym.trainers.dpo.packed import log_likelihoods, logits, pack, padded, token_values, tree
+from atlas_gym.trainers.dpo.packed import line, log_likelihoods, logits, pack, rows, token_values, tree, width
 from tests.tiny_model import save_tiny_model, tuned_policy
 
 # Completions that part at their first token, at a later one, and not at all but for their end.
@@ -22,7 +22,15 @@ def policy(tmp_path_factory):
 
 
 ways = pytest.mark.parametrize("how", ["trees", "rows"])
-makers = pytest.mark.parametrize("make", [tree, padded])
+
+
+def in_rows(branches, more=(0, 0)):
+    own = line(branches)
+    wide = width([own])
+    return rows(own, own.rows(wide), wide, more)
+
+
+makers = pytest.mark.parametrize("make", [tree, in_rows, lambda branches: in_rows(branches, (3, 40))])
 
 
 def test_a_tree_is_the_prompt_once_and_positions_restart():
@@ -37,10 +45,10 @@ def test_a_tree_is_the_prompt_once_and_positions_restart():
     assert sees[7] == [1, 1, 1, 0, 0, 0, 1, 1]
 
 
-def test_padded_rows_are_of_few_shapes_and_nearly_one_length():
-    packing = pack([([1] * n, [2]) for n in (3, 70, 65, 9, 130, 62, 30)], "rows", limit=256)
+def test_rows_are_of_one_width_and_filled():
+    packing = pack([([n] * n, [1]) for n in (3, 70, 65, 9, 130, 62, 30)], "rows", limit=256)
     shapes = [tuple(each.inputs["input_ids"].shape) for each in packing.passes]
-    assert shapes == [(1, 192), (2, 128), (4, 64)]
+    assert shapes == [(1, 256), (1, 256)]
 
 
 def alone(model, prompt, completion):
