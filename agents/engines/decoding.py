@@ -8,6 +8,7 @@ writes it into `Slots`. On a GPU it is captured once per shape as a CUDA graph a
 go on unread until somebody looks. On a CPU the same function runs as it is, over no more columns than are in use.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from atlas_gym.agents.engines.attention import Attend, attend_to_both, bias
 from atlas_gym.agents.engines.engine import Sampling
 from atlas_gym.agents.engines.sampling import Sample, draw, first_tokens, truncate
+from atlas_gym.agents.models.captured import Captured
 from atlas_gym.agents.models.token_trie import token_trie
 from atlas_gym.agents.models.tokens import Vocabulary
 from atlas_gym.agents.models.tree_attention import attend_in_trees, tree_blocks
@@ -32,8 +34,10 @@ _READ = 2**14
 """Tokens that are read at a time, if not those of one family."""
 _COLUMNS = 256
 """The columns of prompts are a multiple of this on a GPU."""
-_KEPT = 8
-"""Shapes of which slots and graphs are kept at a time."""
+_LOGITS = 2**28
+"""Logits behind prompts and along texts to be avoided that are held at a time, if not those of one family."""
+_WORTH = 64
+"""So many tokens must be left for a graph of fewer rows to be captured; one that there is is used in any case."""
 
 
 class PromptTrie:
@@ -75,9 +79,17 @@ class Slots:
         # where the last token stands in `drawn`, and its keys and values among the own ones
         self.column = torch.zeros(1, dtype=torch.long, device=device)
         self.banned = torch.zeros(vocabulary, dtype=torch.bool, device=device)
+        self.temperature = torch.ones(1, dtype=torch.float64, device=device)
         self.prompt: dict[int, Pair] = {}  # by layer, (families, key heads, columns, D)
         self.own: dict[int, Pair] = {}  # by layer, (families, rows, key heads, limit, D)
-        self.graph: Any = None
+        self.run = Captured(False)
+
+    @property
+    def nbytes(self) -> int:
+        """What keys and values take."""
+        return sum(
+            part.nbytes for layers in (self.prompt, self.own) for pair in layers.values() for part in pair
+        )
 
     def layer(self, layer: int, key: torch.Tensor, value: torch.Tensor) -> tuple[Pair, Pair]:
         """Prompt's and own keys and values of a layer, whose heads are like those of these (…, key heads, any, D)."""
@@ -102,6 +114,7 @@ class Slots:
             getattr(self, name)[here] = getattr(other, name)[at]
         self.column.copy_(other.column)
         self.banned.copy_(other.banned)
+        self.temperature.copy_(other.temperature)
         if share and len(families) == other.shape[0]:
             self.prompt = other.prompt
         for layer, theirs in other.own.items():
@@ -113,6 +126,30 @@ class Slots:
                     target[here[0]] = source[families]
 
 
+class Shelf:
+    """Slots of few shapes, each with its graph, kept from batch to batch while they take no more than `room` bytes, the
+    latest always. Weights change in place, so graphs stay right. `graphs`: steps are captured."""
+
+    def __init__(self, graphs: bool, room: float = math.inf) -> None:
+        self._graphs, self._room = graphs, room
+        self._pool = torch.cuda.graph_pool_handle() if graphs else None
+        self._kept: dict[Shape, Slots] = {}  # the latest last
+
+    def __contains__(self, shape: Shape) -> bool:
+        return shape in self._kept
+
+    def take(self, shape: Shape, vocabulary: int, device: torch.device) -> Slots:
+        """Those of a shape; what was not used for longest gives way."""
+        while len(self._kept) > 1 and sum(slots.nbytes for slots in self._kept.values()) > self._room:
+            del self._kept[next(iter(self._kept))]
+        slots = self._kept.pop(shape, None)
+        if slots is None:
+            slots = Slots(shape, vocabulary, device, True)
+            slots.run = Captured(self._graphs, self._pool)
+        self._kept[shape] = slots
+        return slots
+
+
 class Batch:
     """Decodes the samples of several families together."""
 
@@ -122,16 +159,12 @@ class Batch:
         vocabulary: Vocabulary,
         sampling: Sampling,
         families: Sequence[list[Sample]],
-        kept: dict[Shape, Slots],
-        fixed: bool,
-        graphs: bool,
+        shelf: Shelf | None = None,
     ) -> None:
-        """The same tokens are banned for all samples, whose limits are alike.
-
-        `fixed`: few shapes, whose slots are kept in `kept` for further batches, and rare looks. `graphs`: steps are
-        captured."""
+        """The same tokens are banned for all samples, whose limits are alike. With a `shelf` there are few shapes and
+        rare looks."""
         self.model, self.sampling, self.families = model, sampling, families
-        self._kept, self._fixed, self._graphs = kept, fixed, graphs
+        self._shelf, self._fixed = shelf, shelf is not None
         self.device: torch.device = model.device
         self._banned = vocabulary.banned(sampling.banned(families[0][0].stop)).to(self.device)
         self._line_end = vocabulary.line_end.to(self.device)
@@ -166,26 +199,30 @@ class Batch:
         self._ended.add(sample)
 
     def _slots(self, shape: Shape) -> Slots:
-        if not self._fixed:
-            return Slots(shape, len(self._banned), self.device, self._fixed)
+        if self._shelf is None:
+            return Slots(shape, len(self._banned), self.device, False)
+        return self._shelf.take(shape, len(self._banned), self.device)
+
+    def _fitting(self, shape: Shape) -> Shape:
+        """The shape of the slots for so many families, rows and columns."""
         families, rows, columns, limit = shape
-        shape = _power(families), _power(rows), -(-columns // _COLUMNS) * _COLUMNS, limit
-        if shape not in self._kept:
-            if len(self._kept) >= _KEPT:
-                del self._kept[next(iter(self._kept))]
-            self._kept[shape] = Slots(shape, len(self._banned), self.device, self._fixed)
-        return self._kept[shape]
+        if not self._fixed:
+            return shape
+        return _power(families), _power(rows), -(-columns // _COLUMNS) * _COLUMNS, limit
 
     def _read(self) -> None:
         """Read all prompts and draw each sample's first token."""
         tries = [PromptTrie(family) for family in self.families]
         width = max(len(trie.tokens) for trie in tries)
         shape = len(tries), max(map(len, self._rows)), width, self.families[0][0].limit
-        self.slots = self._slots(shape)
+        self.slots = self._slots(self._fitting(shape))
         self.slots.column.zero_()
+        self.slots.temperature.fill_(self.sampling.temperature)
         self.slots.positions.zero_()  # else those of idle rows would grow from batch to batch
         self.slots.banned.copy_(self._banned)
-        at_once = max(1, _READ // width)
+        shown = 1 + max(len(family[0].parent or ()) for family in self.families)
+        logits = max(map(len, (trie.requests for trie in tries))) * shown * len(self._banned)
+        at_once = max(1, min(_READ // width, _LOGITS // logits))
         for first in range(0, len(tries), at_once):
             self._read_families(first, tries[first : first + at_once], width)
 
@@ -257,11 +294,7 @@ class Batch:
 
     def _step(self) -> None:
         """Draw one token for each row."""
-        if self._graphs:
-            self.slots.graph = self.slots.graph or self._capture()
-            self.slots.graph.replay()
-        else:
-            self._write()
+        self.slots.run(self._write)
         self._drawn += 1
 
     def _write(self) -> None:
@@ -281,7 +314,7 @@ class Batch:
 
         logits = self._forward(slots.tokens, slots.positions, attend).flatten(0, 1)
         weights, tokens = truncate(
-            logits.masked_fill(slots.banned, float("-inf")), self.sampling.temperature, self.sampling.top_k
+            logits.masked_fill(slots.banned, float("-inf")), slots.temperature, self.sampling.top_k
         )
         # The first number was for the deviation, the second for the first token.
         uniforms = slots.uniforms.flatten(0, 1).index_select(1, slots.column + 2)[:, 0]
@@ -290,24 +323,6 @@ class Batch:
         slots.positions.add_(1)
         slots.tokens.copy_(chosen)
         slots.drawn.index_copy_(2, slots.column, chosen.unsqueeze(-1))
-
-    def _capture(self) -> Any:
-        """The step as a CUDA graph. It is run before, since libraries set themselves up in their first call, which must
-        not be in the graph; then all stands as it did."""
-        slots = self.slots
-        changed = slots.tokens, slots.positions, slots.column, slots.drawn
-        before = [tensor.clone() for tensor in changed]
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            self._write()
-        torch.cuda.current_stream().wait_stream(side)
-        for tensor, value in zip(changed, before, strict=True):
-            tensor.copy_(value)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # others may use the GPU, too
-            self._write()
-        return graph
 
     def _forward(self, tokens: torch.Tensor, positions: torch.Tensor, attend: Attend, **options: Any) -> Any:
         """Logits (F, N, vocabulary) for tokens (F, N)."""
@@ -325,9 +340,11 @@ class Batch:
         left = [[i for i, sample in enumerate(row) if sample not in self._ended] for row in self._rows]
         kept = [family for family, rows in enumerate(left) if rows]
         widest = max(map(len, left))
-        slots = self._slots((len(kept), widest, *self.slots.shape[2:]))
-        if slots.shape == self.slots.shape:
+        shape = self._fitting((len(kept), widest, *self.slots.shape[2:]))
+        late = self._shelf is not None and shape not in self._shelf and shape[-1] - self._drawn < _WORTH
+        if shape == self.slots.shape or late:
             return
+        slots = self._slots(shape)
         rows = torch.tensor([left[family] + [0] * (widest - len(left[family])) for family in kept])
         families = torch.tensor(kept).to(self.device)
         slots.take(self.slots, families, rows.to(self.device), self._drawn, share=not self._fixed)

@@ -4,6 +4,7 @@ How they are decoded is in `agents.engines.decoding`. Families and recurrent mod
 not let one choose are not supported.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 
 from atlas_gym.agents.engines.attention import shared_prompts
-from atlas_gym.agents.engines.decoding import Batch, Shape, Slots
+from atlas_gym.agents.engines.decoding import Batch, Shelf
 from atlas_gym.agents.engines.engine import Engine, OnCompletion, Request, Sampling
 from atlas_gym.agents.engines.sampling import Sample, Sampler
 from atlas_gym.agents.models.layers import packed_weights
@@ -55,13 +56,13 @@ class TransformersEngine(Engine):
             free, config = torch.cuda.mem_get_info(model.device)[0], model.config.get_text_config().to_dict()
             sample = token_bytes(config, model.dtype.itemsize) * (_PROMPT + self.sampling.max_function_tokens)
             self._max_samples = max(1, min(512, free // (4 * sample)))
-        self._fixed = gpu or bool(graphs)
         # Rotary positions of these kinds look at the positions, for which the device would be waited for.
         looks = any(
             kind in str(getattr(model.config, "rope_parameters", "")) for kind in ("dynamic", "longrope")
         )
-        self._graphs = gpu and graphs is not False and type(model)._can_compile_fullgraph and not looks
-        self._slots: dict[Shape, Slots] = {}
+        captured = gpu and graphs is not False and type(model)._can_compile_fullgraph and not looks
+        room = torch.cuda.mem_get_info(model.device)[1] / 8 if gpu else math.inf
+        self._shelf = Shelf(captured, room) if gpu or graphs else None
 
     @contextmanager
     def serving(self, adapter: str) -> Iterator[Engine]:
@@ -70,10 +71,7 @@ class TransformersEngine(Engine):
             return
         self._sampler.sampling = self.sampling.of_policy(tuned=not self._policy.is_base(adapter))
         with self._policy.merged(adapter) as model, packed_weights(model):
-            try:
-                yield self
-            finally:
-                self._slots.clear()  # training wants the memory
+            yield self
 
     def stream(self, requests: Sequence[Request], on_completion: OnCompletion) -> None:
         samples = [
@@ -83,9 +81,8 @@ class TransformersEngine(Engine):
         with torch.inference_mode(), shared_prompts(self.model):
             for chunk in self._chunks(samples):
                 batch = Batch(
-                    self.model, self._sampler.vocabulary, self._sampler.sampling, chunk, self._slots, self._fixed,
-                    self._graphs,
-                )  # fmt: skip
+                    self.model, self._sampler.vocabulary, self._sampler.sampling, chunk, self._shelf
+                )
                 for advanced in batch.advance():
                     for sample, tokens in advanced:
                         completion = self._sampler.extend(sample, tokens)

@@ -58,6 +58,7 @@ class Sampler:
         self.tokenizer = tokenizer
         self.sampling = sampling
         self.vocabulary = Vocabulary(tokenizer, size)
+        self._breaks, self._ends = self.vocabulary.line_end.tolist(), self.vocabulary.end.tolist()
 
     def begin(self, index: int, request: Request, prompt: list[int]) -> list[Sample]:
         """The samples of the request with this index, of which nothing is drawn yet."""
@@ -80,9 +81,11 @@ class Sampler:
     def extend(self, sample: Sample, tokens: Sequence[int]) -> Completion | None:
         """Append tokens to a sample until it is complete."""
         for token in tokens:
+            # Only a break ends a line, and what stands behind one a function; the parent's text, which may hold one, is
+            # before the first token.
+            behind = sample.stop != "line" and bool(sample.drawn) and self._breaks[sample.drawn[-1]]
             sample.drawn.append(token)
-            # Only a break ends a line; the parent's text, which may hold one, is before the first token.
-            last = sample.stop != "line" or bool(self.vocabulary.line_end[token])
+            last = behind or self._breaks[token]
             if (last or len(sample.drawn) in (1, sample.limit)) and (found := self.completion(sample)):
                 return found
         return None
@@ -90,7 +93,7 @@ class Sampler:
     def completion(self, sample: Sample) -> Completion | None:
         """A sample that has drawn something, if it has reached its end or its limit."""
         text, ended = sample.text(self.tokenizer)
-        ended = ended or bool(self.vocabulary.end[sample.drawn[-1]])
+        ended = ended or self._ends[sample.drawn[-1]]
         return (
             Completion(text, len(sample.drawn), ended) if ended or len(sample.drawn) >= sample.limit else None
         )
@@ -100,7 +103,9 @@ def _in_a_name(character: str) -> bool:
     return character.isalnum() or character == "_"
 
 
-def truncate(logits: torch.Tensor, temperature: float, top_k: int) -> tuple[torch.Tensor, torch.Tensor]:
+def truncate(
+    logits: torch.Tensor, temperature: float | torch.Tensor, top_k: int
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Probabilities (..., k) of the k likeliest tokens, likeliest first, in double precision, and their ids."""
     size = logits.shape[-1]
     values, tokens = logits.float().topk(min(top_k, size) if top_k else size)

@@ -5,7 +5,7 @@
 
 Every contender trains in a process of its own on the same pairs in the same batches from the same weights, and reports
 seconds (reference included, loading excluded), peak memory and its losses: ours, as it lays out sequences on the device
-(`trainers.dpo.packed`); ours on padded rows; TRL's `DPOTrainer` on padded rows; the same with activation checkpointing,
+(`trainers.dpo.packed`); ours on rows of tries; TRL's `DPOTrainer` on padded rows; the same with checkpointing,
 TRL's default. That all train the same is shown by the largest difference of their losses (in float32: in bfloat16 other
 shapes round differently). Then what Eq. 3 of the checkpoints takes. Completions are lines of the prompts' own programs
 and broken ones: no model is asked.
@@ -34,7 +34,7 @@ from atlas_gym.trainers.data.pairs import PreferencePair
 from atlas_gym.trainers.dpo.settings import PhaseSettings
 from atlas_gym.trainers.dpo.train import TrainJob, train, training_data
 
-CONTENDERS = ("ours", "ours, padded", "TRL", "TRL, checkpointed")
+CONTENDERS = ("ours", "ours, rows", "TRL", "TRL, checkpointed")
 GATE_ITEMS = 4  # completions along which Eq. 3 is taken
 
 
@@ -80,7 +80,7 @@ def contend(name: str, options: argparse.Namespace) -> dict[str, Any]:
     if name.startswith("TRL"):
         steps = [log["loss"] for log in stock(policy, job, activation_checkpointing="checkpointed" in name)]
     else:
-        trained = train(policy, job, how="rows" if name == "ours, padded" else None)
+        trained = train(policy, job, how="rows" if name == "ours, rows" else None)
         steps, kl = [record.loss for record in trained.steps], trained.seconds["kl"]
     seconds, cpu = time.perf_counter() - began, time.process_time() - began_cpu
     memory = 1e3 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # Linux reports kilobytes

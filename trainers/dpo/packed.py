@@ -72,8 +72,8 @@ class Pass:
     """What goes through the model at once: B sequences of T tokens, with M completion tokens that are predicted from
     K ≤ M distinct places. Tensors are as `to` puts them."""
 
-    # arguments of the model: ``input_ids`` and ``position_ids`` (B, T); for a tree also ``attention_mask`` (1, 1, T, T),
-    # True where a token (row) sees another; for rows ``ends`` (B, T) instead: a token is seen from itself up to its end
+    # arguments of the model: ``input_ids`` and ``position_ids`` (B, T); for a tree also ``attention_mask`` (1, 1, T,
+    # T), True where a token (row) sees another; for rows ``ends`` (B, T): a token is seen from itself up to its end
     inputs: dict[str, torch.Tensor]
     places: torch.Tensor  # (K,) where logits are needed, ascending, of B · T
     rows: torch.Tensor  # (M,) for each completion token, which of these K predicts it, ascending
