@@ -17,6 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from atlas_gym import make_task
@@ -26,6 +27,7 @@ from atlas_gym.agents.engines.settings import EngineSettings
 from atlas_gym.agents.models.loading import load_model, resolve_model
 from atlas_gym.agents.models.policy import Policy
 from atlas_gym.experiments.benchmarks import compare, seconds_of
+from atlas_gym.trainers.data.pairs import PreferencePair
 
 PROMPTS, SAMPLES, LINE, TOKENS = 4, 8, 48, 32
 
@@ -38,6 +40,23 @@ def prompts_of(go: int) -> list[tuple[str, str]]:
         site = list(re.finditer(r"(?m)^    \w+ =(.*\n)", parent))[index]
         found.append((f"{parent}\n\n{parent[: site.start(1)]}", site[1]))
     return found
+
+
+def make_pairs(prompts: int, pairs: int) -> list[PreferencePair]:
+    """`pairs` pairs, at most 4, of each of `prompts` line-edit prompts of some 600 tokens; always the same."""
+    start, rng, made = make_task("ATLAS-Bandit-v0").starts["named"], np.random.default_rng(0), []
+    for number in range(prompts):
+        worse, parent = (re.sub(r"window = \d+", f"window = {rng.integers(5, 200)}", start) for _ in range(2))
+        sites = list(re.finditer(r"(?m)^    \w+ =(.*)\n", parent))
+        prompt = f"# score: -0.16\n{worse}\n\n# score: -0.15\n{parent[: sites[number % len(sites)].start(1)]}"
+        sides = [sites[i][1] for i in rng.permutation(len(sites))[:8]]
+        for i in range(pairs):
+            good = f"{sides[i]} + {rng.integers(2, 100)}\n"
+            bad = f" ({sides[-1 - i].strip()} * {rng.integers(2, 100)}\n"
+            made.append(
+                PreferencePair(prompt, good, bad, "failed", 1.0, 2 * number, 2 * number + 1, str(number))
+            )
+    return made
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -13,7 +13,6 @@ and broken ones: no model is asked.
 
 import argparse
 import multiprocessing
-import re
 import resource
 import tempfile
 import time
@@ -22,15 +21,13 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
-import numpy as np
 import torch
 from datasets import Dataset
 from trl import DPOConfig, DPOTrainer
 
-from atlas_gym import make_task
 from atlas_gym.agents.models.loading import resolve_model
 from atlas_gym.agents.models.policy import Policy
-from atlas_gym.trainers.data.pairs import PreferencePair
+from atlas_gym.experiments.benchmarks.generation import make_pairs
 from atlas_gym.trainers.dpo.settings import PhaseSettings
 from atlas_gym.trainers.dpo.train import TrainJob, train, training_data
 
@@ -126,23 +123,6 @@ class StockDPOTrainer(DPOTrainer):
 
     def _prepare_dataset(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
         return dataset
-
-
-def make_pairs(prompts: int, pairs: int) -> list[PreferencePair]:
-    """`pairs` pairs, at most 4, of each of `prompts` line-edit prompts of some 600 tokens; always the same."""
-    start, rng, made = make_task("ATLAS-Bandit-v0").starts["named"], np.random.default_rng(0), []
-    for number in range(prompts):
-        worse, parent = (re.sub(r"window = \d+", f"window = {rng.integers(5, 200)}", start) for _ in range(2))
-        sites = list(re.finditer(r"(?m)^    \w+ =(.*)\n", parent))
-        prompt = f"# score: -0.16\n{worse}\n\n# score: -0.15\n{parent[: sites[number % len(sites)].start(1)]}"
-        sides = [sites[i][1] for i in rng.permutation(len(sites))[:8]]
-        for i in range(pairs):
-            good = f"{sides[i]} + {rng.integers(2, 100)}\n"
-            bad = f" ({sides[-1 - i].strip()} * {rng.integers(2, 100)}\n"
-            made.append(
-                PreferencePair(prompt, good, bad, "failed", 1.0, 2 * number, 2 * number + 1, str(number))
-            )
-    return made
 
 
 if __name__ == "__main__":

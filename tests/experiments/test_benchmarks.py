@@ -18,7 +18,7 @@ def test_contenders_take_turns_and_ratios_are_formed_within_a_round(capsys):
 
 
 def test_pairs_share_prompts_and_differ():
-    pairs = phase.make_pairs(prompts=3, pairs=4)
+    pairs = generation.make_pairs(prompts=3, pairs=4)
     assert [len({pair.prompt for pair in pairs[i : i + 4]}) for i in (0, 4, 8)] == [1, 1, 1]
     assert len({pair.prompt for pair in pairs}) == 3
     assert len({pair.chosen for pair in pairs[:4]}) == 4
@@ -38,7 +38,7 @@ def test_each_benchmark_says_its_ratios(tmp_path, capsys):
     evaluation.main(["--repeats", "1"])
     burgers.main(["--repeats", "1", "--steps", "5"])
     generation.main(["--repeats", "1", "--batches", "2", "--model", model])
-    gpu.main(["--device", "cpu", "--batches", "4", "--pairs", "4", "--repeats", "1", "--model", model])
+    gpu.main(["--device", "cpu", "--batches", "4", "--phases", "4", "--epochs", "1", "--model", model])
     phase.main(["--prompts", "1", "--pairs", "2", "--model", model, "--dtype", "float32"])
     said = capsys.readouterr().out
     for contender in ("of bare call", "nested autograd", "transformers' generate", "TRL, checkpointed"):

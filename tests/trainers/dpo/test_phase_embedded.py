@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
-from atlas_gym.experiments.benchmarks.phase import make_pairs
+from atlas_gym.experiments.benchmarks.generation import make_pairs
 from atlas_gym.trainers.dpo.phase import run_phase
 from atlas_gym.trainers.dpo.settings import GateSettings, PhaseSettings
 
