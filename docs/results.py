@@ -28,12 +28,12 @@ NAMES = {
 WITHOUT_MODEL = {"supporter": "rules", "numbers": "numbers", "expressions": "expressions"}
 TASKS = {"burgers": "Burgers"}
 ALONE = {
-    "base": "base model", "fixed": "fixed reference", "gated": "gated reference",
+    "base": "base model", "fixed": "fixed reference, half the room", "gated": "gated reference",
     "fixed_room": "fixed, equal room", "teacher": "its supporter alone",
 }  # fmt: skip
 PHASES = {
     "normal": "256 pairs, taught, 0.4 nats", "64 pairs": "64 pairs", "to 0.1 nats": "to 0.1 nats",
-    "to 0.8 nats": "to 0.8 nats", "without the supervised term": "no supervised term", "the agent's answers": "untaught",
+    "to 0.8 nats": "to 0.8 nats", "without the supervised term": "no supervised term", "the agent's answers": "its own answers",
 }  # fmt: skip
 
 
@@ -70,27 +70,32 @@ larger = rows(STUDY / "larger_closed_loop" / "runs.csv").set_index("arm")
 small = rows(STUDY / "wider_closed_loop" / "runs.csv")
 phases = rows(STUDY / "phases" / "runs.csv").dropna(subset=["kl", "nats"])
 phases = phases.drop_duplicates(["arm", "seed", "kl"])
+phases.loc[(phases.arm == "normal") & (phases.pairs == 64), "arm"] = "64 pairs"  # those of another task
 failures = rows(FIGURES / "failures.csv")
 
 
 def main_job_table() -> str:
     names = {
         "supporter-alone": "the supporter's rules alone", "numbers-alone": "random numbers alone",
-        "unseen": "unseen bandits: the model tuned less untuned",
+        "unseen": "unseen bandits: the model tuned, beside it untuned",
     }  # fmt: skip
-    lines = ["| the run less | runs | difference in score | in words |", "|---|---|---|---|"]
+    lines = ["| beside | runs | score: the run, beside it | difference | in words |", "|---|---|---|---|---|"]
     for control, own in main_job.groupby("control", sort=False):
         found = (
             Interval(own.ahead.iloc[0], own.half_width.iloc[0]) if len(own) == 1 else mean_interval(own.ahead)
         )
         words = found.in_words("ahead", "behind", "not told apart")
-        lines.append(f"| {names[str(control)]} | {len(own)} | {found:+.4f} | {words} |".replace("-0.", "−0."))
+        lines.append(
+            f"| {names[str(control)]} | {len(own)} | {own.run.mean():.3f}, {own.beside.mean():.3f} | {found:+.3f} | {words} |".replace(
+                "-0.", "−0."
+            )
+        )
     return "\n".join(lines)
 
 
 def methods_table() -> str:
     """Of README."""
-    lines = ["| method | improvement | less search, points |", "|---|---|---|"]
+    lines = ["| method | improvement | gain over search, points |", "|---|---|---|"]
     for arm, name in METHODS.items():
         if arm != "grpo_far":
             less = "" if arm == "search" else points(over[arm] - over["search"])
@@ -113,18 +118,18 @@ def page() -> str:
 # Results
 
 *Improvement* is the share of the starting program's loss that is gone on held-out tasks; *points* are percentage points. Square
-brackets are 95 % intervals. Every number and picture is made of the CSV files beside them by `docs/results.py`.
+brackets are 95 % intervals. Terms: [How it works](concepts.md). Every number and picture is made of the CSV files beside them by `docs/results.py`.
 
 ## 1. What is asked
 
 Does a small model that is tuned while it searches find better programs than one that is not, than other methods, and than no model at all? And what has it learned?
 
-- **A budget** counts programs that were executed and new: in the main job those that teach included, in the study of methods candidates
-  alone, without some 430 programs a run that taught ATLAS. Smoke runs do not count.
-- **What is replicated** is the run, or training and search together. Intervals are over runs; tasks are fixed. Where a
-  dot is a training it says so.
+- **A budget** of the main job counts programs that were executed and new, those that teach included. In the study of methods it is 180
+  candidates, failed ones included; ATLAS had some 430 programs more that taught it. Smoke runs do not count.
+- **What is replicated** is the run, or training and search together. Intervals are over runs, of a single run over its
+  bandits; tasks are fixed. Where a dot is a training it says so.
 - **The result** is the held-out score: of the first and the best program, on tasks that no program met.
-- **Starts** hide their constants in formulas, unless it says otherwise. Levels differ between machines, each of which has its own secret ([why](faq.md)).
+- **Starts** hide their constants in formulas. Levels differ between machines: tasks are drawn under a secret of each ([why](faq.md)).
 
 All but the main job was measured at commit `a6b99836` or before: programs had no smoke run yet, and in ATLAS the model alone wrote. Plans and curves are in this repository at that commit.
 
@@ -136,7 +141,7 @@ All but the main job was measured at commit `a6b99836` or before: programs had n
 
 {main_job_table()}
 
-The intervals of a run are over its bandits, those of several over runs ([data](figures/main_job.csv)). One run is one secret: in runs made while the settings were chosen the last row came to between 0.001 and 0.067. `atlas study main_job` does it under ten secrets.
+[Data](figures/main_job.csv). One run is one secret: in runs made while the settings were chosen the last difference came to between 0.001 and 0.067. `atlas study main_job` does it under ten secrets.
 
 ## 3. Methods
 
@@ -146,10 +151,10 @@ Five tasks, 180 candidates a run, five seeds.
 
 *A dot is a run, a bar the mean with its interval; shaded: no model, the better of the two named ([study](study/methods/README.md)).*
 
-Over all five tasks, less search, in points: {from_search}, **ATLAS {points(over["atlas"] - over["search"])}**.
+Over all five tasks, less search, in points: {from_search}, **ATLAS (the model alone writes) {points(over["atlas"] - over["search"])}**.
 ATLAS less each of them: {from_others}.
 
-**Behind no model.** Less the better control of each task ATLAS has {points(behind_all)}: {per_task}.
+**Searches without a model do better.** ATLAS less the better control of each task: {points(behind_all)}: {per_task}.
 
 ## 4. The model alone
 
@@ -159,7 +164,7 @@ After two phases that a supporter taught, the model searches by itself on six ba
 
 *A dot is a training with its search ([study](study/wider_closed_loop/README.md)).*
 
-The base model improves by {base:.0f} %, the gate's policies by **{gated:.0f} %**: {points(paired(alone, "gated", "base"))} points more. Against a fixed reference it is {fixed:.0f} %, {points(paired(alone, "fixed", "base"))} more than the base. Gated less fixed is {points(paired(alone, "gated", "fixed"))}, *at unequal room*: the fixed reference had the same bound on K̂L for both phases together that the gated one had for each.
+The base model improves by {base:.0f} %, the gate's policies by **{gated:.0f} %**: {points(paired(alone, "gated", "base"))} points more. Against a fixed reference it is {fixed:.0f} %, {points(paired(alone, "fixed", "base"))} more than the base. Gated less fixed is {points(paired(alone, "gated", "fixed"))}. *That is no fair comparison*: the fixed reference had half the total bound on K̂L, the estimated divergence.
 
 In [the exam](study/wider_taught/README.md) on twelve unseen bandits the gate's policies write 2.9 times as many improving programs among those that are valid and new. On [tours, circles and bins](study/closed_loop/README.md) taught policies search better too. A run that tunes [while it searches](study/learned/README.md) gains more than one that does not, and [one bandit](study/one_bandit_learned/README.md) comes as far as a window tuned by hand and the supporter's rules.
 
@@ -171,7 +176,7 @@ How near one phase brings five lines that are known to be good, on a bandit no p
 
 *A dot is a phase ([study](study/phases/README.md)).*
 
-The untuned model gives them {nats["base model"]} nats, a taught phase of 0.4 nats per token {nats["normal"]}, one of 0.8 {nats["to 0.8 nats"]}. From 64 pairs it is {nats["64 pairs"]}, without the supervised term {nats["without the supervised term"]}. Trained on its own answers the model moves away: {nats["the agent's answers"]}. What counts is **whose answers are chosen** and **how far the policy may go**. Whether the reference moved, or preferences stand beside the supervised term, has not been told apart from that.
+The untuned model gives them {nats["base model"]} nats, a taught phase of 256 pairs and 0.4 nats per token {nats["normal"]}, one of 0.8 {nats["to 0.8 nats"]}. From 64 pairs it is {nats["64 pairs"]}, without the supervised term {nats["without the supervised term"]}. Trained on its own answers the model moves away: {nats["the agent's answers"]}. What counts is **whose answers are chosen** and **how far the policy may go**. Neither the moving reference nor preferences, beside the supervised term, are shown to add to that.
 
 ## 6. Size and validity
 
@@ -181,19 +186,19 @@ The untuned model gives them {nats["base model"]} nats, a taught phase of 0.4 na
 
 Of {failures["count"].sum()} edits of the embedded model {failed["count"].sum()} failed, most often for {first[0]} and {first[1]}. A smoke run of five calls finds nearly all of them in milliseconds, and is now made of every program.
 
-A [model of eleven times the size](study/larger_closed_loop/README.md), trained on code, writes {100 * larger.valid_share["base"]:.0f} % valid programs untaught and {100 * larger.valid_share["gated"]:.0f} % taught. Size alone finds little more, {100 * larger.improvement["base"]:.0f} %; taught, it finds {100 * larger.improvement["gated"]:.0f} %. That is one training and one search.
+A [model of eleven times the size](study/larger_closed_loop/README.md), trained on code, writes {100 * larger.valid_share["base"]:.0f} % valid programs untaught and {100 * larger.valid_share["gated"]:.0f} % taught. Its improvement is {100 * larger.improvement["base"]:.0f} % untaught (the small model's {base:.0f} %), {100 * larger.improvement["gated"]:.0f} % taught: one training, one search.
 
 ## 7. What was not shown
 
-- That a model finds what nobody taught: most improving programs have an edit of the training, but for its numbers.
+- That a model finds what nobody taught: most improving programs repeat an edit of the training with other numbers.
 - That ATLAS beats no model: a supporter's rules, or random numbers, did better on every task, in the mean.
 - That it is the reference that moves: with equal room it has not been compared in a search.
 - That it is preferences: the supervised term, with no DPO beside it, did [at least as well](study/closed_loop/README.md).
-- That tuning adds to a run in which rules and random writers write as well (2).
+- That tuning adds to a run of four writers: the main job without its phase was not run beside it.
 
 ## Luck and memorising
 
-A run scores its candidates on one fixed task, so a search could memorise it. So the result is the held-out score; the gap to the training score is shown, with a word where chance does not explain it. A table that memorised the default bandit's best arms gained 0.025 on its own task and nothing elsewhere. Scores flatter by luck as well: scored again on three further draws, 40 of 61 improving edits were borne out. More draws to a score help (`env_args`: `replicas`, `count`).
+A run scores its candidates on one fixed task, so a search could memorise it. So the result is the held-out score; reports show the gap to the training score, and whether chance explains it. A table that memorised the default bandit's best arms gained 0.025 on its own task and nothing elsewhere. Scores flatter by luck as well: scored again on three further draws, 40 of 61 improving edits were borne out. More draws to a score help (`env_args`: `replicas`, `count`).
 """
 
 

@@ -25,13 +25,13 @@ STEPS = (
     ),
     (
         "5  A pair",
-        "chosen: 4      rejected: X.T @ np.clip(y, −1, 1)",
-        "another answer, score −0.183; 81 pairs in all",
+        "chosen: 4      rejected: another answer that ran, X.T @ np.clip(y, −1, 1)",
+        "score −0.183; 81 pairs in all",
         AMBER,
     ),
     (
         "6  The phase and the gate",
-        "gain 23.1 over 20.6, divergence 1.13 within 1.2",
+        "gain 23.1, chance up to 20.6; divergence 1.13 of at most 1.2",
         "the reference becomes the tuned model",
         GREEN,
     ),
