@@ -171,7 +171,7 @@ class ServerEngine(Engine):
                 await self._ask(api, self.greeting, None, 0)
                 self._heard, alive = time.monotonic(), True
             except EndpointError:
-                # Once in an outage, whichever request meets it; what was asked before an answer to another is of the past.
+                # Once in an outage, whichever request meets it; what was asked before another's answer is past.
                 if self._told < self._heard < asked:
                     self._told = time.monotonic()
                     _log.warning("%s: %s; waiting, up to %g s", settings.base_url, failure, settings.wait_s)
