@@ -178,7 +178,8 @@ def rows(own: Line, groups: Sequence[Sequence[int]], width: int, at_least: tuple
     ends = np.tile(np.arange(1, width + 1), (count, 1))  # what is not used sees itself, lest it be NaN
     paths: dict[int, np.ndarray] = {}
     for row, group in enumerate(groups):
-        path, before, used = np.zeros(0, dtype=np.int64), [], 0
+        before: list[int] = []
+        path, used = np.zeros(0, dtype=np.int64), 0
         for index in group:
             sequence = [*own.branches[index][0], *own.branches[index][1]]
             common = common_prefix(before, sequence)

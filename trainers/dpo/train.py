@@ -81,8 +81,8 @@ class StepRecord:
     accuracy: float  # share of pairs with a positive margin
     chosen_reward: float  # β · log π/π_ref of the chosen completions
     rejected_reward: float  # β · log π/π_ref of the rejected ones
-    grad_norm: float  # before clipping
     entropy: float  # entropy of the policy's next-token distribution along the completions, nats
+    grad_norm: float  # before clipping
 
 
 @dataclass
@@ -181,8 +181,8 @@ def _train(
                     accumulate(part)
                 unread.append(_update(learner, optimizer, accumulate.sums))
                 if policy.device.type == "cpu" or step in marks or step == steps:
-                    for *averages, entropy, before_clipping in torch.stack(unread).tolist():
-                        record = StepRecord(len(trained.steps) + 1, *averages, before_clipping, entropy)
+                    for values in torch.stack(unread).tolist():
+                        record = StepRecord(len(trained.steps) + 1, *values)
                         trained.steps.append(record)
                         if on_step is not None:
                             on_step(record)
@@ -292,8 +292,8 @@ def _rows(batches: Sequence[Sequence[Example]], settings: PhaseSettings, most: i
     shape = count, -(-tokens // _TOKENS) * _TOKENS
     for batch, parts, own, groups in zip(batches, whole, lines, filled, strict=True):
         yield [
-            _part([rows(*each, wide, shape)], range(2 * pairs), part, batch)
-            for part, *each in zip(parts, own, groups, strict=True)
+            _part([rows(each, group, wide, shape)], range(2 * pairs), part, batch)
+            for part, each, group in zip(parts, own, groups, strict=True)
         ]
 
 
