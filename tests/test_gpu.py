@@ -19,7 +19,7 @@ from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.stacked import StackedStep
 from atlas_gym.tasks.burgers.task import BurgersTask
 from atlas_gym.trainers.dpo.kl import Divergence
-from atlas_gym.trainers.dpo.packed import encode_branch, layout, log_likelihoods, pack, token_values
+from atlas_gym.trainers.dpo.packed import encode_branch, log_likelihoods, pack, token_values, wants_even
 from atlas_gym.trainers.dpo.train import TrainJob, train
 from tests.tiny_model import save_tiny_model, tuned_policy
 from tests.trainers.small_phases import PAIRS, SETTINGS
@@ -83,7 +83,7 @@ def test_the_embedded_model(embedded_weights, dtype, bounds):
             POLICY
         ]
         with policy.learning() as learner:
-            packing = pack(branches, layout(policy.device))
+            packing = pack(branches, 1536, wants_even(policy.device))
             for each in packing.passes:
                 learner.backward(token_values(policy.model, each.to(policy.device))[0].sum())
             gradients = torch.cat([gradient.flatten().cpu() for gradient in learner.gradients])

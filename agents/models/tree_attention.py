@@ -72,7 +72,7 @@ def _block(visible: np.ndarray, start: int) -> Block:
     columns = np.flatnonzero(own.any(0))
     gap = int(np.argmax(np.diff(columns, prepend=-1)))  # before this seen column most are skipped
     head, tail = int(columns[gap - 1]) + 1 if gap else 0, int(columns[gap])
-    seen = (slice(0, head), slice(tail, int(columns[-1]) + 1))
+    seen = (slice(int(columns[0]) if gap else 0, head), slice(tail, int(columns[-1]) + 1))
     hidden = ~np.concatenate([own[:, part] for part in seen], axis=1)
     bias = torch.zeros(hidden.shape).masked_fill_(torch.from_numpy(hidden), -torch.inf)
     return Block(rows, seen, bias)

@@ -31,7 +31,7 @@ from atlas_gym.experiments.benchmarks.generation import make_pairs
 from atlas_gym.trainers.dpo.settings import PhaseSettings
 from atlas_gym.trainers.dpo.train import TrainJob, train, training_data
 
-CONTENDERS = ("ours", "ours, rows", "TRL", "TRL, checkpointed")
+CONTENDERS = ("ours", "ours, even rows", "TRL", "TRL, checkpointed")
 GATE_ITEMS = 4  # completions along which Eq. 3 is taken
 
 
@@ -77,7 +77,7 @@ def contend(name: str, options: argparse.Namespace) -> dict[str, Any]:
     if name.startswith("TRL"):
         steps = [log["loss"] for log in stock(policy, job, activation_checkpointing="checkpointed" in name)]
     else:
-        trained = train(policy, job, how="rows" if name == "ours, rows" else None)
+        trained = train(policy, job, even=name == "ours, even rows")
         steps, kl = [record.loss for record in trained.steps], trained.seconds["kl"]
     seconds, cpu = time.perf_counter() - began, time.process_time() - began_cpu
     memory = 1e3 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # Linux reports kilobytes

@@ -74,7 +74,7 @@ class GatedReference(TrainerCallback):
         training, policy = model.training, model.active_adapter
         model.eval()
         adapted: Any = _Adapted(model, kwargs["processing_class"])
-        kl = Divergence(adapted, _REFERENCE, self.items, "rows").of([policy])[policy].mean
+        kl = Divergence(adapted, _REFERENCE, self.items, even=True).of([policy])[policy].mean
         entry: dict[str, Any] = {"gate/kl": kl}
         decision = None
         if self.rule == "gated":

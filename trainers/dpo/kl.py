@@ -19,17 +19,16 @@ from torch.nn.functional import kl_div
 from atlas_gym.agents.models.policy import Policy
 from atlas_gym.intervals import standard_error
 from atlas_gym.trainers.dpo.packed import (
-    Layout,
     Pass,
     chunk,
     encode_branch,
-    layout,
     lazy_logits,
     log_likelihoods,
     mine,
     pack,
     room,
     totals,
+    wants_even,
 )
 
 Item = tuple[str, str]
@@ -40,7 +39,7 @@ _KEPT = 1024
 computed again. A GPU keeps hidden states."""
 
 Logits = Callable[[slice], torch.Tensor]
-"""Next-token logits of a slice of a pass's K places, float32."""
+"""Next-token logits of a slice of a pass's M places, float32."""
 
 
 @dataclass(frozen=True)
@@ -54,17 +53,17 @@ class KLEstimate:
 
 
 class Divergence:
-    """Eq. 3 along the same completions, again and again, of adapters against a `reference` that stays as it is; `how`
-    the items are laid out: as suits the device. Raises ValueError without items."""
+    """Eq. 3 along the same completions, again and again, of adapters against a `reference` that stays as it is; `even`
+    as `pack` has it, by default as suits the device. Raises ValueError without items."""
 
     def __init__(
-        self, policy: Policy, reference: str, items: Sequence[Item], how: Layout | None = None
+        self, policy: Policy, reference: str, items: Sequence[Item], even: bool | None = None
     ) -> None:
         if not items:
             raise ValueError("the divergence is an average over completions, and none were given")
-        how = how or layout(policy.device)
+        even = wants_even(policy.device) if even is None else even
         branches = [encode_branch(policy.tokenizer, *item) for item in items]
-        packing = pack(branches, how, room(policy.model, training=False))
+        packing = pack(branches, room(policy.model, training=False), even)
         self._policy, self._reference, self._places = policy, reference, packing.places
         self._passes = [batch.to(policy.device) for batch in packing.passes]
         self._kept: dict[int, Logits] = {}
@@ -117,7 +116,7 @@ def _branch_averages(own: Logits, reference: Logits, batch: Pass) -> torch.Tenso
         ).sum(-1)
         for here in slices
     ]
-    sums = batch.per_branch(torch.cat(divergences)[batch.rows])
+    sums = batch.per_branch(torch.cat(divergences))
     return sums / torch.tensor(batch.lengths, device=sums.device)
 
 

@@ -1,13 +1,10 @@
-"""Packing: many completions in few passes of the model, as trees or as rows of tries.
+"""Packing: many completions in few passes of the model, as rows of tries.
 
-Preference pairs of program edits share long prompts: 400 tokens of program, 10 of edit, eight edits per prompt.
-
-- A *tree* is one sequence, the trie of all prompts and completions (`agents.models.token_trie`), in which each token
-  sees its own beginning at its own position. Each common beginning is computed once: on a CPU, whose time goes by
-  tokens, that is a fifth of the work.
-- *Rows* are all of one width, and each holds as many such tries one after another as it has room for. A GPU takes as
-  long to start a pass over one small model as to compute some thousand tokens: few passes, of few shapes, which a CUDA
-  graph asks for.
+Preference pairs of program edits share long prompts: 400 tokens of program, 10 of edit, eight edits per prompt. A row
+is one sequence, of tries one after another, in which each token sees its own beginning at its own position, and each
+common beginning is computed once. A CPU, whose time goes by tokens, gets each row by itself and
+no longer than it is. A GPU takes as long to start a pass over one small model as to compute some thousand tokens: it
+gets many rows at once, all of one width, so that few shapes occur, which a CUDA graph asks for.
 
 Logits over a vocabulary of 49,000 are most of what a tree would hold in memory. So the model stops before its head, and
 the head is applied to a few positions at a time, where a completion token is predicted. The gradient of log π(y) with
@@ -25,7 +22,7 @@ since the text goes on behind a completion.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,21 +31,17 @@ from torch.autograd.function import once_differentiable
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import linear
 
-from atlas_gym.agents.models.token_trie import common_prefix, families, token_trie
+from atlas_gym.agents.models.token_trie import common_prefix
 from atlas_gym.agents.models.tokens import encode_completion, encode_prompt
 from atlas_gym.agents.models.tree_attention import tree_options
-
-Layout = Literal["trees", "rows"]
 
 Branch = tuple[Sequence[int], Sequence[int]]
 """Tokens of a prompt and of one of its completions."""
 
 _LARGEST = 1536
-"""Tokens of a tree at most: attention over a tree costs the square of it."""
-_SHARE = 0.25
-"""What a branch has in common with another of its tree, at least, as a share of its own length."""
+"""Tokens of a row at most."""
 _LENGTHS = 64
-"""Rows are as long as a multiple of this, so that few shapes occur."""
+"""Rows of a GPU are as long as a multiple of this."""
 _INFERRED = 2**17
 """Tokens of a pass in inference at most: with more nothing is gained."""
 _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
@@ -69,20 +62,16 @@ def encode_branch(tokenizer: Any, prompt: str, completion: str) -> Branch:
 
 @dataclass(frozen=True)
 class Pass:
-    """What goes through the model at once: B sequences of T tokens, with M completion tokens that are predicted from
-    K ≤ M distinct places. Tensors are as `to` puts them."""
+    """What goes through the model at once: B sequences of T tokens, with M completion tokens that are predicted.
+    Tensors are as `to` puts them."""
 
-    # arguments of the model: ``input_ids`` and ``position_ids`` (B, T); for a tree also ``attention_mask`` (1, 1, T,
-    # T), True where a token (row) sees another; for rows ``ends`` (B, T): a token is seen from itself up to its end
+    # arguments of the model: ``input_ids`` and ``position_ids`` (B, T), and ``ends`` (B, T): a token is seen from
+    # itself up to its end
     inputs: dict[str, torch.Tensor]
-    places: torch.Tensor  # (K,) where logits are needed, ascending, of B · T
-    rows: torch.Tensor  # (M,) for each completion token, which of these K predicts it, ascending
+    places: torch.Tensor  # (M,) where each completion token is predicted, of B · T
     targets: torch.Tensor  # (M,) its id
-    owners: torch.Tensor  # (M,) which branch it belongs to, of `lengths`
-    main: torch.Tensor  # (K,) one of the tokens that each place predicts
-    others: torch.Tensor  # indices of the completion tokens that are not their place's main one
+    owners: torch.Tensor  # (M,) which branch it belongs to, of `lengths`; to none if it is but padding
     lengths: tuple[int, ...]  # completion tokens of each branch
-    first: np.ndarray  # (K + 1,) how many completion tokens are predicted from earlier places
 
     def to(self, device: torch.device) -> "Pass":
         """The same with its tensors on `device`."""
@@ -98,36 +87,6 @@ class Pass:
     def per_branch(self, values: torch.Tensor) -> torch.Tensor:
         """Sums of (M,) values over the tokens of each branch."""
         return values.new_zeros(len(self.lengths) + 1).index_add_(0, self.owners, values)[:-1]
-
-
-def _pass(
-    inputs: dict[str, torch.Tensor], paths: Sequence[Sequence[int]], branches: Sequence[Branch]
-) -> Pass:
-    """`paths`: of each branch, the places of its tokens."""
-    # Token j of a completion is predicted at its token j - 1, and the first one at the end of the prompt.
-    predictors = [path[len(prompt) - 1 : -1] for path, (prompt, _) in zip(paths, branches, strict=True)]
-    places, rows = np.unique(np.concatenate(predictors), return_inverse=True)
-    lengths = tuple(len(completion) for _, completion in branches)
-    targets = np.concatenate([completion for _, completion in branches])
-    order = np.argsort(rows, kind="stable")
-    rows, targets, owners = rows[order], targets[order], np.repeat(range(len(branches)), lengths)[order]
-    first = np.searchsorted(rows, np.arange(len(places) + 1))
-    main = targets[first[:-1]]
-    others = np.flatnonzero(targets != main[rows])
-    where = [torch.from_numpy(own) for own in (places, rows, targets, owners, main, others)]
-    return Pass(inputs, where[0], where[1], where[2], where[3], where[4], where[5], lengths, first)
-
-
-def tree(branches: Sequence[Branch]) -> Pass:
-    """One sequence out of prompts and completions, all non-empty token lists, in which each distinct beginning stands
-    once."""
-    trie = token_trie([[*prompt, *completion] for prompt, completion in branches])
-    inputs = {
-        "input_ids": torch.tensor([trie.tokens]),
-        "position_ids": torch.tensor([trie.depths]),
-        "attention_mask": trie.visible()[None, None],
-    }
-    return _pass(inputs, trie.paths, branches)
 
 
 @dataclass(frozen=True)
@@ -170,47 +129,50 @@ def width(lines: Sequence[Line], limit: int = _LARGEST) -> int:
     return min(wide, key=lambda width: (max(len(each.rows(width)) for each in lines) * width, width))
 
 
-def rows(own: Line, groups: Sequence[Sequence[int]], width: int, at_least: tuple[int, int] = (0, 0)) -> Pass:
-    """Rows of tries out of the branches with these indices, by row. Each completion token has a place of its own.
+def rows(
+    own: Line, groups: Sequence[Sequence[int]], width: int = 0, at_least: tuple[int, int] = (0, 0)
+) -> Pass:
+    """Rows of tries out of the branches with these indices, by row, all of this width or of that of the longest.
     `at_least` so many rows and completion tokens: what is added belongs to no branch."""
-    count = max(len(groups), at_least[0])
-    ids, positions = np.zeros((2, count, width), dtype=np.int64)
-    ends = np.tile(np.arange(1, width + 1), (count, 1))  # what is not used sees itself, lest it be NaN
-    paths: dict[int, np.ndarray] = {}
-    for row, group in enumerate(groups):
+    filled: list[tuple[list[int], list[int], list[int]]] = []  # ids, positions and ends of each row
+    paths: dict[int, tuple[int, list[int]]] = {}  # of each branch, its row and the places of its tokens there
+    for number, group in enumerate(groups):
+        ids, positions, ends = row = ([], [], [])  # type: tuple[list[int], list[int], list[int]]
+        path: list[int] = []
         before: list[int] = []
-        path, used = np.zeros(0, dtype=np.int64), 0
         for index in group:
             sequence = [*own.branches[index][0], *own.branches[index][1]]
             common = common_prefix(before, sequence)
-            ends[row, path[common:]] = used
-            fresh = np.arange(used, used + len(sequence) - common)
-            ids[row, fresh], positions[row, fresh] = sequence[common:], np.arange(common, len(sequence))
-            path, before, used = np.concatenate([path[:common], fresh]), sequence, used + len(fresh)
-            paths[index] = row * width + path
-        ends[row, path] = used
-    chosen = [(own.branches[index], paths[index]) for index in sorted(paths)]
-    places = np.concatenate([path[len(prompt) - 1 : -1] for (prompt, _), path in chosen])
-    targets = np.concatenate([completion for (_, completion), _ in chosen]).astype(np.int64)
-    lengths = tuple(len(completion) for (_, completion), _ in chosen)
+            for place in path[common:]:
+                ends[place] = len(ids)
+            path = [*path[:common], *range(len(ids), len(ids) + len(sequence) - common)]
+            ids += sequence[common:]
+            positions += range(common, len(sequence))
+            ends += [0] * (len(sequence) - common)
+            before, paths[index] = sequence, (number, path)
+        for place in path:
+            ends[place] = len(ids)
+        filled.append(row)
+    wide = max(width, *(len(ids) for ids, *_ in filled)) if filled else width
+    inputs = np.zeros((3, max(len(filled), at_least[0]), wide), dtype=np.int64)
+    inputs[2] = np.arange(1, wide + 1)  # what is not used sees itself, lest it be NaN
+    for number, row in enumerate(filled):
+        inputs[:, number, : len(row[0])] = row
+    chosen = [(own.branches[index], *paths[index]) for index in sorted(paths)]
+    # Token j of a completion is predicted at its token j - 1, and the first one at the end of the prompt.
+    places = [
+        number * wide + place for (prompt, _), number, path in chosen for place in path[len(prompt) - 1 : -1]
+    ]
+    targets = [token for (_, completion), *_ in chosen for token in completion]
+    lengths = tuple(len(completion) for (_, completion), *_ in chosen)
     owners = np.repeat(range(len(lengths)), lengths)
     more = max(0, at_least[1] - len(targets))
-    places, targets = (np.pad(values, (0, more)) for values in (places, targets))
-    owners = np.pad(owners, (0, more), constant_values=len(lengths))
-    where = [torch.from_numpy(values) for values in (places, np.arange(len(targets)), targets, owners)]
-    inputs = dict(
-        zip(("input_ids", "position_ids", "ends"), map(torch.from_numpy, (ids, positions, ends)), strict=True)
-    )
     return Pass(
-        inputs,
-        where[0],
-        where[1],
-        where[2],
-        where[3],
-        where[2],
-        where[3][:0],
+        dict(zip(("input_ids", "position_ids", "ends"), torch.from_numpy(inputs), strict=True)),
+        torch.tensor([*places, *[0] * more]),
+        torch.tensor([*targets, *[0] * more]),
+        torch.from_numpy(np.pad(owners, (0, more), constant_values=len(lengths))),
         lengths,
-        np.arange(len(targets) + 1),
     )
 
 
@@ -223,31 +185,27 @@ class Packing:
     places: list[int]
 
 
-def pack(branches: Sequence[Branch], layout: Layout, limit: int = _LARGEST) -> Packing:
-    """Passes of at most `limit` tokens out of branches; in a tree are those that begin alike. What is longer than that
-    by itself has one of its own."""
+def pack(branches: Sequence[Branch], limit: int, even: bool) -> Packing:
+    """Passes of at most `limit` tokens out of branches, of rows of one width if they are to be `even`, else of one row
+    each. A branch longer than that has a row of its own."""
     distinct = list(dict.fromkeys((tuple(prompt), tuple(completion)) for prompt, completion in branches))
-    if layout == "trees":
-        groups = families([prompt + completion for prompt, completion in distinct], share=_SHARE, limit=limit)
-        passes = [tree([distinct[index] for index in group]) for group in groups]
-    else:
-        own = line(distinct)
-        wide = width([own], limit)
-        filled, at_once = own.rows(wide), max(1, limit // wide)
-        parts = [filled[first : first + at_once] for first in range(0, len(filled), at_once)]
-        passes = [rows(own, part, wide) for part in parts]
-        groups = [sorted(index for row in part for index in row) for part in parts]
-    number = {distinct[index]: n for n, index in enumerate(index for group in groups for index in group)}
+    own = line(distinct)
+    wide = width([own], limit) if even else limit
+    filled, at_once = own.rows(wide), max(1, limit // wide)
+    parts = [filled[first : first + at_once] for first in range(0, len(filled), at_once)]
+    passes = [rows(own, part, wide if even else 0) for part in parts]
+    order = [index for part in parts for index in sorted(index for row in part for index in row)]
+    number = {distinct[index]: n for n, index in enumerate(order)}
     return Packing(passes, [number[tuple(prompt), tuple(completion)] for prompt, completion in branches])
 
 
-def layout(device: torch.device) -> Layout:
-    """How branches are laid out there; the module's description says why."""
-    return "trees" if device.type == "cpu" else "rows"
+def wants_even(device: torch.device) -> bool:
+    """Whether rows are to be even there; the module's description says why."""
+    return device.type != "cpu"
 
 
 def room(model: Any, training: bool, checkpointed: bool = False) -> int:
-    """Tokens of a pass that the model's device has memory for, at most; of a tree on a CPU, how many are worth one."""
+    """Tokens of a pass that the model's device has memory for, at most; on a CPU, how many are worth one."""
     if model.device.type != "cuda":
         return _LARGEST
     config = model.config.get_text_config()
@@ -265,13 +223,12 @@ def room(model: Any, training: bool, checkpointed: bool = False) -> int:
 
 
 def _forward(model: Any, batch: Pass, head: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """What `head` makes of the hidden states (K, D) at the needed places, and the model of that."""
+    """What `head` makes of the hidden states (M, D) at the needed places, and the model of that."""
     layer = model.get_output_embeddings()
     patched = vars(layer).get("forward")
     layer.forward = lambda hidden: head(hidden.flatten(0, 1)[batch.places])[None]
     inputs = dict(batch.inputs)
-    if (ends := inputs.pop("ends", None)) is not None:
-        inputs["attention_mask"] = _seen(model, ends)
+    inputs["attention_mask"] = _seen(model, inputs.pop("ends"))
     try:
         with sdpa_kernel(_KERNELS):
             output = model(**inputs, use_cache=False, **tree_options(model, inputs["attention_mask"]))
@@ -283,7 +240,7 @@ def _forward(model: Any, batch: Pass, head: Callable[[torch.Tensor], torch.Tenso
 
 
 def _seen(model: Any, ends: torch.Tensor) -> torch.Tensor:
-    """The mask (B, 1, T, T) of rows: on a GPU what is added to scores, of which its kernels make nothing else."""
+    """The mask (B, 1, T, T): on a GPU what is added to scores, of which its kernels make nothing else."""
     places = torch.arange(ends.shape[1], device=ends.device)
     seen = (places <= places[:, None]) & (places[:, None] < ends[:, None])
     if ends.device.type == "cpu":
@@ -293,12 +250,12 @@ def _seen(model: Any, ends: torch.Tensor) -> torch.Tensor:
 
 
 def logits(model: Any, batch: Pass) -> torch.Tensor:
-    """Next-token logits at the K needed places, (K, vocabulary) in float32."""
+    """Next-token logits at the M needed places, (M, vocabulary) in float32."""
     return _forward(model, batch, model.get_output_embeddings().forward).float()
 
 
 def lazy_logits(model: Any, batch: Pass) -> Callable[[slice], torch.Tensor]:
-    """A function of a slice of the K places that gives its rows of `logits`, where possible made when it is called."""
+    """A function of a slice of the M places that gives its rows of `logits`, where possible made when it is called."""
     head = _plain_head(model)
     if head is None:
         return logits(model, batch).__getitem__
@@ -321,54 +278,46 @@ def token_values(model: Any, batch: Pass) -> tuple[torch.Tensor, torch.Tensor]:
     a gradient, the entropy of the distribution that it was predicted from, nats."""
     if (head := _plain_head(model)) is None:
         logs = logits(model, batch).log_softmax(-1)
-        log_probs, entropy = logs[batch.rows, batch.targets], _entropy(logs.detach(), logs.detach().exp())
-    else:
-        hidden = _forward(model, batch, lambda hidden: hidden)
-        weight = head.weight
-        if torch.is_autocast_enabled(weight.device.type):  # once, not once for every few places
-            weight = weight.to(torch.get_autocast_dtype(weight.device.type))
-        log_probs, entropy = _Head.apply(hidden.to(weight.dtype), weight, batch)
-    return log_probs, entropy[batch.rows]
+        log_probs = logs.gather(1, batch.targets[:, None])[:, 0]
+        return log_probs, _entropy(logs.detach(), logs.detach().exp())
+    hidden = _forward(model, batch, lambda hidden: hidden)
+    weight = head.weight
+    if torch.is_autocast_enabled(weight.device.type):  # once, not once for every few places
+        weight = weight.to(torch.get_autocast_dtype(weight.device.type))
+    return _Head.apply(hidden.to(weight.dtype), weight, batch.targets)
 
 
 class _Head(torch.autograd.Function):
-    """(hidden (K, D), weight (V, D), pass) → log π (M,), and the entropy at each place (K,)."""
+    """(hidden (M, D), weight (V, D), targets (M,)) → log π (M,), and the entropy at each place (M,)."""
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: torch.Tensor, weight: torch.Tensor, batch: Pass
+        ctx: Any, hidden: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
-        # Of the tokens that a place predicts, one stands for all in `slope`, so that where it is nearly certain
-        # nothing large cancels.
-        log_probs = hidden.new_empty(len(batch.rows), dtype=torch.float32)
-        slope, entropy = torch.empty_like(hidden), log_probs.new_empty(len(hidden))
+        log_probs = hidden.new_empty(len(targets), dtype=torch.float32)
+        slope, entropy = torch.empty_like(hidden), torch.empty_like(log_probs)
         size = chunk(hidden.device)
         for start in range(0, len(hidden), size):
-            end = min(start + size, len(hidden))
-            here, tokens = slice(start, end), slice(batch.first[start], batch.first[end])
+            here = slice(start, start + size)
+            ids = targets[here, None]
             logs = linear(hidden[here], weight).float().log_softmax(-1)
-            log_probs[tokens] = logs[batch.rows[tokens] - start, batch.targets[tokens]]
+            log_probs[here] = logs.gather(1, ids)[:, 0]
             shares = logs.exp()
             entropy[here] = _entropy(logs, shares)
-            if ctx.needs_input_grad[0]:
-                shares.scatter_add_(1, batch.main[here, None], -torch.ones_like(shares[:, :1]))
+            if ctx.needs_input_grad[
+                0
+            ]:  # before the product, so that where a token is certain nothing large cancels
+                shares.scatter_add_(1, ids, -torch.ones_like(shares[:, :1]))
                 slope[here] = -(shares.to(weight.dtype) @ weight)
-        ctx.save_for_backward(slope, weight)
-        ctx.batch = batch
+        ctx.save_for_backward(slope)
         ctx.mark_non_differentiable(entropy)
         return log_probs, entropy
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor, *_: Any) -> tuple[torch.Tensor | None, ...]:
-        (slope, weight), batch = ctx.saved_tensors, ctx.batch
-        sums = gradient.new_zeros(len(slope)).index_add_(0, batch.rows, gradient)
-        to_hidden = sums[:, None] * slope
-        if len(batch.others):
-            places = batch.rows[batch.others]
-            difference = weight[batch.targets[batch.others]].float() - weight[batch.main[places]].float()
-            to_hidden.index_add_(0, places, gradient[batch.others, None] * difference)
-        return to_hidden.to(slope.dtype), None, None
+        (slope,) = ctx.saved_tensors
+        return (gradient[:, None] * slope).to(slope.dtype), None, None
 
 
 def _entropy(logs: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
@@ -380,10 +329,11 @@ def chunk(device: torch.device) -> int:
     return 64 if device.type == "cpu" else 1024
 
 
-def log_likelihoods(model: Any, branches: Sequence[Branch], how: Layout | None = None) -> list[float]:
+def log_likelihoods(model: Any, branches: Sequence[Branch], even: bool | None = None) -> list[float]:
     """log π(y|x) in nats of each branch under the model's active adapter, the completion's end included; several
-    processes take passes in turn. `how` they are laid out: as suits the device."""
-    packing = pack(branches, how or layout(model.device), room(model, training=False))
+    processes take passes in turn. `even`: as `pack` has it, by default as suits the device."""
+    even = wants_even(model.device) if even is None else even
+    packing = pack(branches, room(model, training=False), even)
     sums = []
     with torch.inference_mode():
         for index, batch in enumerate(packing.passes):

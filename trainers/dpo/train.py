@@ -34,9 +34,7 @@ from atlas_gym.trainers.data.pairs import PreferencePair
 from atlas_gym.trainers.dpo.kl import Divergence, Item, KLEstimate
 from atlas_gym.trainers.dpo.packed import (
     Branch,
-    Layout,
     Pass,
-    layout,
     line,
     log_likelihoods,
     pack,
@@ -45,6 +43,7 @@ from atlas_gym.trainers.dpo.packed import (
     rows,
     token_values,
     totals,
+    wants_even,
     width,
 )
 from atlas_gym.trainers.dpo.settings import PhaseSettings
@@ -117,18 +116,18 @@ def train(
     policy: Policy,
     job: TrainJob,
     on_step: Callable[[StepRecord], None] | None = None,
-    how: Layout | None = None,
+    even: bool | None = None,
 ) -> Trained:
     """Tune the adapter `POLICY` against `REFERENCE` until its K̂L has grown by the target, or is `max_kl`, or the
     epochs end; of several processes, this one's share.
 
     At `settings.checks` evenly spaced steps of each epoch K̂L is measured, if there is a target. The last `checkpoints`
-    of the policies at these steps, before the final one, become adapters `checkpoint-1`, …. `how` sequences are laid
-    out: as suits the device. Raises ValueError if no pair is short enough, or there is none, and RuntimeError if the
-    GPU's memory is too small.
+    of the policies at these steps, before the final one, become adapters `checkpoint-1`, …. `even`: as `pack` has it,
+    by default as suits the device. Raises ValueError if no pair is short enough, or there is none, and RuntimeError if
+    the GPU's memory is too small.
     """
     try:
-        return _train(policy, job, on_step, how or layout(policy.device))
+        return _train(policy, job, on_step, wants_even(policy.device) if even is None else even)
     except torch.OutOfMemoryError as error:
         raise out_of_memory(
             error, "set a smaller phase.batch_size or phase.max_tokens, or phase.activation_checkpointing"
@@ -136,7 +135,7 @@ def train(
 
 
 def _train(
-    policy: Policy, job: TrainJob, on_step: Callable[[StepRecord], None] | None, how: Layout
+    policy: Policy, job: TrainJob, on_step: Callable[[StepRecord], None] | None, even: bool
 ) -> Trained:
     began = time.perf_counter()
     settings = job.settings
@@ -144,7 +143,7 @@ def _train(
     trained = Trained(pairs=len(examples), dropped=len(job.pairs) - len(examples), processes=processes()[1])
     goal = math.inf
     if settings.target_kl:
-        divergence = Divergence(policy, REFERENCE, job.stop_items or job.gate_items, how)
+        divergence = Divergence(policy, REFERENCE, job.stop_items or job.gate_items, even)
         start = 0.0 if policy.equal(POLICY, REFERENCE) else divergence.of([POLICY])[POLICY].mean
         goal = min(start + settings.target_kl, job.max_kl)
     steps, looks = math.ceil(len(order) / settings.batch_size), settings.checks * settings.epochs
@@ -157,7 +156,7 @@ def _train(
     try:
         with policy.using(REFERENCE) as model, _precision(policy, settings):
             known = log_likelihoods(
-                model, [side for own in examples for side in (own.chosen, own.rejected)], how
+                model, [side for own in examples for side in (own.chosen, own.rejected)], even
             )
         examples = [
             Example(own.chosen, own.rejected, (chosen, rejected))
@@ -173,7 +172,7 @@ def _train(
             optimizer = torch.optim.AdamW(
                 learner.parameters, lr=settings.learning_rate, weight_decay=0.0, fused=True
             )
-            make_parts = _trees if how == "trees" else _rows
+            make_parts = _even_parts if even else _parts
             accumulate = Accumulation(policy, learner, settings, graph=policy.device.type == "cuda")
             for step, parts in enumerate(make_parts(batches, settings, most), 1):
                 accumulate.sums.zero_()
@@ -199,7 +198,7 @@ def _train(
     trained.tokens = int(totals(torch.tensor(trained.tokens + accumulate.replayed, device=policy.device)))
     ended = time.perf_counter()
     if job.gate_items:
-        trained.kls = Divergence(policy, REFERENCE, job.gate_items, how).of([*trained.checkpoints, POLICY])
+        trained.kls = Divergence(policy, REFERENCE, job.gate_items, even).of([*trained.checkpoints, POLICY])
     trained.seconds = {"train": ended - began, "kl": time.perf_counter() - ended}
     return trained
 
@@ -248,7 +247,7 @@ class Part:
         """All that one part has otherwise than another of its shape."""
         own = [self.places, self.reference, self.weights]
         for each in self.passes:
-            own += [*each.inputs.values(), each.places, each.targets, each.owners, each.main]
+            own += [*each.inputs.values(), each.places, each.targets, each.owners]
         return own
 
     def to(self, device: torch.device) -> "Part":
@@ -261,15 +260,15 @@ Parts = Iterator[list[Part]]
 """For each step of the optimiser its parts, those of this process."""
 
 
-def _trees(batches: Sequence[Sequence[Example]], settings: PhaseSettings, most: int) -> Parts:
-    """The trees of a batch are one part."""
+def _parts(batches: Sequence[Sequence[Example]], settings: PhaseSettings, most: int) -> Parts:
+    """The rows of a batch are one part."""
     for batch in batches:
         own = _own(batch)
-        packing = pack([each.chosen for each in own] + [each.rejected for each in own], "trees", most)
+        packing = pack([each.chosen for each in own] + [each.rejected for each in own], most, False)
         yield [_part(packing.passes, packing.places, own, batch)] if own else []
 
 
-def _rows(batches: Sequence[Sequence[Example]], settings: PhaseSettings, most: int) -> Parts:
+def _even_parts(batches: Sequence[Sequence[Example]], settings: PhaseSettings, most: int) -> Parts:
     """All parts of all batches have one shape, that of the largest, with as many pairs as there is room for."""
     empty, owns, pairs = Example(((), ()), ((), ())), list(map(_own, batches)), len(batches[0])
     while any(owns):

@@ -1,4 +1,4 @@
-"""Trees and rows of tries against separate sequences, and what the head makes of them against its definition."""
+"""Rows of tries against separate sequences, and what the head makes of them against its definition."""
 
 from unittest import mock
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from atlas_gym.agents.models.policy import POLICY
 from atlas_gym.trainers.dpo import packed
-from atlas_gym.trainers.dpo.packed import line, log_likelihoods, logits, pack, rows, token_values, tree, width
+from atlas_gym.trainers.dpo.packed import line, log_likelihoods, logits, pack, rows, token_values, width
 from tests.tiny_model import save_tiny_model, tuned_policy
 
 # Completions that part at their first token, at a later one, and not at all but for their end.
@@ -21,32 +21,33 @@ def policy(tmp_path_factory):
     return tuned_policy(save_tiny_model(tmp_path_factory.mktemp("tiny")))
 
 
-ways = pytest.mark.parametrize("how", ["trees", "rows"])
+ways = pytest.mark.parametrize("even", [False, True])
 
 
-def in_rows(branches, more=(0, 0)):
+def one_row(branches):
+    return rows(line(branches), [line(branches).order])
+
+
+def even_rows(branches, more=(0, 0)):
     own = line(branches)
     wide = width([own])
     return rows(own, own.rows(wide), wide, more)
 
 
-makers = pytest.mark.parametrize("make", [tree, in_rows, lambda branches: in_rows(branches, (3, 40))])
+makers = pytest.mark.parametrize("make", [one_row, even_rows, lambda branches: even_rows(branches, (3, 40))])
 
 
-def test_a_tree_is_the_prompt_once_and_positions_restart():
-    found = tree([([1, 2, 3], [4, 5]), ([1, 2, 3], [6, 7, 8])])
-    assert found.inputs["input_ids"].tolist() == [[1, 2, 3, 6, 7, 8, 4, 5]]
-    assert found.inputs["position_ids"].tolist() == [[0, 1, 2, 3, 4, 5, 3, 4]]
-    assert found.places.tolist() == [2, 3, 4, 6]
-    predicted = zip(found.rows.tolist(), found.targets.tolist(), found.owners.tolist(), strict=True)
-    assert set(predicted) == {(0, 4, 0), (3, 5, 0), (0, 6, 1), (1, 7, 1), (2, 8, 1)}
-    sees = found.inputs["attention_mask"][0, 0].int().tolist()
-    assert sees[5] == [1, 1, 1, 1, 1, 1, 0, 0]
-    assert sees[7] == [1, 1, 1, 0, 0, 0, 1, 1]
+def test_in_a_row_a_prompt_stands_once_and_positions_restart():
+    found = one_row([([1, 2, 3], [6, 7, 8]), ([1, 2, 3], [4, 5]), ([9], [9])])
+    assert found.inputs["input_ids"].tolist() == [[1, 2, 3, 4, 5, 6, 7, 8, 9, 9]]
+    assert found.inputs["position_ids"].tolist() == [[0, 1, 2, 3, 4, 3, 4, 5, 0, 1]]
+    assert found.inputs["ends"].tolist() == [[8, 8, 8, 5, 5, 8, 8, 8, 10, 10]]
+    predicted = zip(found.places.tolist(), found.targets.tolist(), found.owners.tolist(), strict=True)
+    assert list(predicted) == [(2, 6, 0), (5, 7, 0), (6, 8, 0), (2, 4, 1), (3, 5, 1), (8, 9, 2)]
 
 
-def test_rows_are_of_one_width_and_filled():
-    packing = pack([([n] * n, [1]) for n in (3, 70, 65, 9, 130, 62, 30)], "rows", limit=256)
+def test_even_rows_are_of_one_width_and_filled():
+    packing = pack([([n] * n, [1]) for n in (3, 70, 65, 9, 130, 62, 30)], 256, even=True)
     shapes = [tuple(each.inputs["input_ids"].shape) for each in packing.passes]
     assert shapes == [(1, 256), (1, 256)]
 
@@ -66,11 +67,11 @@ branches = st.lists(st.tuples(letters, letters), min_size=1, max_size=7)
 @ways
 @given(branches=branches | st.just(BRANCHES), limit=st.integers(1, 200))
 def test_packed_log_probabilities_and_gradients_equal_those_of_separate_sequences(
-    policy, how, branches, limit
+    policy, even, branches, limit
 ):
     with policy.learning() as learner:
         separate = [alone(policy.model, prompt, completion).sum() for prompt, completion in branches]
-        packing = pack(branches, how, limit)
+        packing = pack(branches, limit, even)
         found = [each.per_branch(token_values(policy.model, each)[0]) for each in packing.passes]
         own = torch.cat(found)[packing.places]
         torch.testing.assert_close(own, torch.stack(separate), atol=1e-4, rtol=1e-5)
@@ -78,7 +79,7 @@ def test_packed_log_probabilities_and_gradients_equal_those_of_separate_sequence
     for value, other in zip(computed, expected, strict=True):
         torch.testing.assert_close(value, other, atol=1e-5 * (1.0 + float(other.abs().max())), rtol=1e-4)
     with policy.using(POLICY) as model:
-        sums = log_likelihoods(model, branches, how)
+        sums = log_likelihoods(model, branches, even)
     assert sums == pytest.approx([values.item() for values in separate], abs=1e-4)
 
 
@@ -90,10 +91,10 @@ def gradients(learner, log_probs):
 
 @ways
 @given(branches=branches, limit=st.integers(1, 200))
-def test_no_pass_is_larger_than_allowed_and_each_branch_is_packed_once(how, branches, limit):
-    packing = pack(branches, how, limit)
+def test_no_pass_is_larger_than_allowed_and_each_branch_is_packed_once(even, branches, limit):
+    packing = pack(branches, limit, even)
     longest = max(len(prompt) + len(completion) for prompt, completion in branches)
-    alone = longest if how == "trees" else 64
+    alone = 64 if even else longest
     assert max(each.inputs["input_ids"].numel() for each in packing.passes) <= max(limit, alone)
     distinct = {(tuple(prompt), tuple(completion)) for prompt, completion in branches}
     assert sum(len(each.lengths) for each in packing.passes) == len(distinct)
@@ -102,7 +103,7 @@ def test_no_pass_is_larger_than_allowed_and_each_branch_is_packed_once(how, bran
 
 def by_definition(model, each):
     """The values from the logits of all places."""
-    found = logits(model, each)[each.rows]
+    found = logits(model, each)
     return (
         torch.log(found.softmax(-1).gather(1, each.targets[:, None])[:, 0]),
         torch.distributions.Categorical(logits=found).entropy(),
@@ -125,11 +126,10 @@ def test_a_certain_token_has_an_exact_gradient_in_bfloat16():
     random = torch.Generator().manual_seed(0)
     weight = torch.randn(50, 8, generator=random).bfloat16()
     hidden = (4.0 * weight[3:4]).float()
-    only = tree([([1], [3])])
 
     def gradient(dtype):
         own = hidden.to(dtype, copy=True).requires_grad_()
-        log_prob = packed._Head.apply(own, weight.to(dtype), only)[0]
+        log_prob = packed._Head.apply(own, weight.to(dtype), torch.tensor([3]))[0]
         assert log_prob.exp() > 0.9
         return torch.autograd.grad(log_prob.sum(), own)[0].float()
 
