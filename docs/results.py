@@ -247,6 +247,7 @@ def draw_main_job() -> None:
             )
         axes.axvline(0, color="#000000", linewidth=0.8)
         names = [f"seed {seed}" for seed in own.seed] + ["pooled"] * (len(own) > 1)
+        axes.locator_params(axis="x", nbins=5)
         title = "tuned less untuned, unseen" if control == "unseen" else f"the run less {control}"
         axes.set(title=title, yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.4, -0.6))
     figure.supxlabel("difference in held-out score; right of 0 the run is ahead", size="medium")
