@@ -113,7 +113,7 @@ def test_a_chat_endpoint_within_a_budget(llama, tmp_path):
     done = attempt()
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     with RunStore.open_readonly(folder) as store:
-        rewritten = [record for record in store.candidates("c.island = 1") if record.origin == "agent"]
+        rewritten = [record for record in store.round_candidates(1, island=1) if record.origin == "agent"]
     assert {record.style for record in rewritten} <= {"rewrite", "diff"}
     assert any(record.completion for record in rewritten)
     (spent,) = total(folder / "spending.jsonl").values()
