@@ -53,7 +53,7 @@ PIP     := $(BIN)/python -m pip install -qq --disable-pip-version-check
 COMPILE := $(BIN)/python -m compileall -qq -x '/(tests|testing/_internal|transformers/models|networkx|pip|pygments|setuptools)/'
 
 $(READY): pyproject.toml constraints.txt Makefile
-	@echo "Setting up $(VENV): one download of about 700 MB, one to three minutes."
+	@echo "Setting up $(VENV): one download of about 400 MB, one to three minutes."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12"; exit 1; }
 	@$(PIP) pip -c constraints.txt
