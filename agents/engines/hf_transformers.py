@@ -17,7 +17,7 @@ from atlas_gym.agents.engines.decoding import Batch, Shelf
 from atlas_gym.agents.engines.engine import Engine, OnCompletion, Request, Sampling
 from atlas_gym.agents.engines.sampling import Sample, Sampler
 from atlas_gym.agents.models.layers import packed_weights
-from atlas_gym.agents.models.memory import token_bytes
+from atlas_gym.agents.models.memory import telling_what_helps, token_bytes
 from atlas_gym.agents.models.policy import Policy
 from atlas_gym.agents.models.token_trie import families
 from atlas_gym.agents.models.tokens import encode_prompt
@@ -78,7 +78,8 @@ class TransformersEngine(Engine):
             self._sampler.begin(index, request, encode_prompt(self.tokenizer, request.prompt))
             for index, request in enumerate(requests)
         ]
-        with torch.inference_mode(), shared_prompts(self.model):
+        remedy = "set fewer exploration.samples or exploration.islands, or end what else uses this GPU"
+        with telling_what_helps(remedy), torch.inference_mode(), shared_prompts(self.model):
             for chunk in self._chunks(samples):
                 batch = Batch(
                     self.model, self._sampler.vocabulary, self._sampler.sampling, chunk, self._shelf

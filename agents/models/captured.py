@@ -49,11 +49,3 @@ class Captured:
             _log.warning("This step runs without a CUDA graph, slower: %s", str(error).partition("\n")[0])
             return None
         return graph
-
-
-def out_of_memory(error: torch.OutOfMemoryError, remedy: str) -> RuntimeError:
-    """The same in words."""
-    free, total = torch.cuda.mem_get_info()
-    return RuntimeError(
-        f"the GPU's memory is full ({free / 1e9:.1f} of {total / 1e9:.1f} GB are free): {remedy}"
-    )

@@ -1,6 +1,8 @@
 """What a model takes of a GPU's memory, estimated from its folder before anything is loaded."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -15,6 +17,22 @@ _SHARE = 0.9
 
 class ModelTooLarge(ModelMissing):
     """The model does not fit into the GPU's memory; the message says what helps."""
+
+
+class MemoryFull(RuntimeError):
+    """The GPU's memory ran full at work; the message says what helps."""
+
+
+@contextmanager
+def telling_what_helps(remedy: str) -> Iterator[None]:
+    """Within the block a GPU whose memory is full raises :class:`MemoryFull` with this remedy."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        free, total = torch.cuda.mem_get_info()
+        raise MemoryFull(
+            f"the GPU's memory is full ({free / 1e9:.1f} of {total / 1e9:.1f} GB are free): {remedy}"
+        ) from error
 
 
 def token_bytes(config: dict[str, int], itemsize: int) -> int:

@@ -16,6 +16,7 @@ from transformers.utils import logging as transformers_logging
 from atlas_gym.agents.engines.engine import EngineError
 from atlas_gym.agents.models.adapters import AdapterError
 from atlas_gym.agents.models.loading import ModelMissing
+from atlas_gym.agents.models.memory import MemoryFull
 from atlas_gym.agents.research_agent import NothingToEdit
 from atlas_gym.evaluation import EvaluatorError, InfrastructureError
 from atlas_gym.experiments.cli.summary import print_summary, write_files
@@ -92,7 +93,7 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
                     view = LiveView(own.rounds, 0, console)
                     with open_control(store, name) as kept, view, AtlasRun(own, kept, (view,)) as control:
                         control.run()
-            except (EngineError, KeyboardInterrupt) as error:
+            except (EngineError, MemoryFull, KeyboardInterrupt) as error:
                 interrupted = isinstance(error, KeyboardInterrupt)
                 if not interrupted:
                     _say_error(console, error)

@@ -24,7 +24,8 @@ import torch
 from torch.nn.functional import logsigmoid
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from atlas_gym.agents.models.captured import Captured, out_of_memory
+from atlas_gym.agents.models.captured import Captured
+from atlas_gym.agents.models.memory import telling_what_helps
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Learner, Policy
 from atlas_gym.agents.models.token_trie import families
 from atlas_gym.agents.models.tokens import encode_completion, encode_prompt
@@ -123,15 +124,12 @@ def train(
 
     At `settings.checks` evenly spaced steps of each epoch K̂L is measured, if there is a target. The last `checkpoints`
     of the policies at these steps, before the final one, become adapters `checkpoint-1`, …. `even`: as `pack` has it,
-    by default as suits the device. Raises ValueError if no pair is short enough, or there is none, and RuntimeError if
-    the GPU's memory is too small.
+    by default as suits the device. Raises ValueError if no pair is short enough, or there is none, and MemoryFull
+    if the GPU's memory is too small.
     """
-    try:
+    remedy = "set a smaller phase.batch_size or phase.max_tokens, or phase.activation_checkpointing"
+    with telling_what_helps(remedy):
         return _train(policy, job, on_step, wants_even(policy.device) if even is None else even)
-    except torch.OutOfMemoryError as error:
-        raise out_of_memory(
-            error, "set a smaller phase.batch_size or phase.max_tokens, or phase.activation_checkpointing"
-        ) from error
 
 
 def _train(

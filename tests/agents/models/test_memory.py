@@ -3,9 +3,13 @@ from unittest import mock
 import pytest
 import torch
 
-from atlas_gym.agents.models.memory import ModelTooLarge, memory_needed, require_memory
+from atlas_gym.agents.engines.engine import Request
+from atlas_gym.agents.engines.hf_transformers import TransformersEngine
+from atlas_gym.agents.models.memory import MemoryFull, ModelTooLarge, memory_needed, require_memory
 from atlas_gym.agents.models.policy import POLICY
+from atlas_gym.trainers.dpo.train import TrainJob, train
 from tests.tiny_model import save_tiny_model, tuned_policy
+from tests.trainers.small_phases import PAIRS, SETTINGS
 
 
 def test_weights_adapters_and_keys_and_values_are_counted(tmp_path):
@@ -25,3 +29,20 @@ def test_a_gpu_that_is_too_small_is_refused_in_words(tmp_path):
         require_memory(folder, torch.float32, 4, "cpu")
         with pytest.raises(ModelTooLarge, match="smaller model"):
             require_memory(folder, torch.float32, 4, "cuda")
+
+
+def test_a_gpu_that_runs_full_at_work_says_what_to_lower(tmp_path):
+    policy = tuned_policy(save_tiny_model(tmp_path))
+    full = torch.OutOfMemoryError("CUDA out of memory")
+    engine = TransformersEngine(policy.base, policy.tokenizer)
+    with mock.patch("torch.cuda.mem_get_info", return_value=(10**9, 8 * 10**9)):
+        with (
+            mock.patch("atlas_gym.trainers.dpo.train.log_likelihoods", side_effect=full),
+            pytest.raises(MemoryFull, match=r"1\.0 of 8\.0 GB are free.*phase\.batch_size"),
+        ):
+            train(policy, TrainJob(tuple(PAIRS), SETTINGS, 0, (), phase=1, seed=0))
+        with (
+            mock.patch("atlas_gym.agents.engines.decoding.Batch._read", side_effect=full),
+            pytest.raises(MemoryFull, match=r"exploration\.samples"),
+        ):
+            engine.generate([Request("x =", 1)])
