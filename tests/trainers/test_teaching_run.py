@@ -56,7 +56,7 @@ def test_lessons_become_pairs_beside_the_agents_own(whole):
     assert (None, "exploration") not in {(phase, role) for _, phase, role in calls}  # no share, nobody asked
 
 
-def test_lessons_are_evaluations_and_no_parents(taught, whole):
+def test_lessons_are_evaluations_and_join_the_islands(taught, whole):
     candidates, *_ = contents(whole[0])
     written = [c for c in (*candidates, *lessons(whole[0])) if c.origin != "seed" and c.evaluated]
     assert whole[1]["candidates"] == len(written)
@@ -68,7 +68,9 @@ def test_lessons_are_evaluations_and_no_parents(taught, whole):
         known = {key for island in range(3) for key in again.cache.keys(island)}
         assert known >= {lesson.program_key for lesson in lessons(whole[0])}
         assert again.agent.best_score == best.score
-    assert all(c.parent_id is None or c.parent_id >= 0 for c in candidates)
+        assert not any(
+            again.agent.islands[lesson.island].add(lesson) for lesson in lessons(whole[0])
+        )  # has it
 
 
 def killed_while_teaching(monkeypatch, after):
