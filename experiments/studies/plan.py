@@ -31,8 +31,8 @@ class Arm:
     method: str = "atlas"
     """A method's name."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of this arm alone. `{seed}` in an `adapter` is the run's seed: each run searches with a policy of its
-    own training."""
+    """Settings of this arm alone. `{task}` and `{seed}` in an `adapter` are the run's: each run searches with a policy
+    of its own training."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Plan:
             shared = merge(merge(merge(base, self.settings), task.settings), arm.settings)
             settings = merge(shared, {"env": task.env, "method": arm.method, "seed": seed})
             if isinstance(settings.get("adapter"), str):
-                settings["adapter"] = settings["adapter"].replace("{seed}", str(seed))
+                settings["adapter"] = settings["adapter"].replace("{seed}", str(seed)).replace("{task}", name)
             secret = f"{self.name} {seed // self.seeds_per_secret}" if self.seeds_per_secret else ""
             planned.append(PlannedRun(name, arm_name, seed, settings, secret))
         return planned

@@ -45,11 +45,11 @@ def test_arms_lie_on_their_task_and_on_what_all_share_and_seeds_come_last(tmp_pa
     assert (runs[2].config().method, runs[2].config().rounds) == ("search", 5)
 
 
-def test_each_seed_of_an_arm_may_have_a_policy_of_its_own(tmp_path):
-    arms = {"a": {"settings": {"adapter": "runs/taught-s{seed}/adapters"}}, "b": None}
+def test_each_task_and_seed_of_an_arm_may_have_a_policy_of_its_own(tmp_path):
+    arms = {"a": {"settings": {"adapter": "runs/{task}-s{seed}/adapters"}}, "b": None}
     runs = read_plan(plan_file(tmp_path, arms=arms, seeds=[4, 5])).runs()
     assert [run.settings.get("adapter") for run in runs] == [
-        "runs/taught-s4/adapters", None, "runs/taught-s5/adapters", None,
+        "runs/bandit-s4/adapters", None, "runs/bandit-s5/adapters", None,
     ]  # fmt: skip
 
 
