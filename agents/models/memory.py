@@ -43,15 +43,17 @@ def token_bytes(config: dict[str, int], itemsize: int) -> int:
 
 
 def memory_needed(folder: Path, dtype: torch.dtype, rank: int, tokens: int) -> int:
-    """Bytes that weights, adapters of this rank and keys and values of so many tokens take at least."""
+    """Bytes that weights, what they were before an adapter of this rank was merged, adapters, and keys and values of so
+    many tokens take at least."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     config = config.get("text_config", config)
     stored = str(config.get("dtype") or config.get("torch_dtype") or "bfloat16")
     weights = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
     weights = weights * dtype.itemsize // getattr(torch, stored).itemsize
     hidden, wide = config["hidden_size"], config.get("intermediate_size") or 4 * config["hidden_size"]
+    unmerged = weights - config["vocab_size"] * hidden * dtype.itemsize  # all but the embedding is merged
     adapter = 4 * rank * config["num_hidden_layers"] * (8 * hidden + 3 * (hidden + wide))
-    return weights + _ADAPTERS * adapter + tokens * token_bytes(config, dtype.itemsize)
+    return weights + unmerged + _ADAPTERS * adapter + tokens * token_bytes(config, dtype.itemsize)
 
 
 def require_memory(folder: Path, dtype: torch.dtype, rank: int, device: str) -> None:

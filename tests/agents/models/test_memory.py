@@ -12,14 +12,15 @@ from tests.tiny_model import save_tiny_model, tuned_policy
 from tests.trainers.small_phases import PAIRS, SETTINGS
 
 
-def test_weights_adapters_and_keys_and_values_are_counted(tmp_path):
+def test_weights_twice_where_they_are_merged_adapters_and_keys_and_values_are_counted(tmp_path):
     folder = save_tiny_model(tmp_path)
     policy = tuned_policy(folder)
     weights = sum(p.nbytes for name, p in policy.base.named_parameters() if "lora" not in name)
+    merged = sum(p.nbytes for name, p in policy.base.named_parameters() if "base_layer" in name)
     adapter = sum(tensor.nbytes for tensor in policy.tensors(POLICY).values())
     kept = 100 * 2 * 2 * 2 * 8 * 4  # tokens, keys and values, layers, key heads, width, bytes
     needed = memory_needed(folder, torch.float32, 4, 100)
-    assert needed == pytest.approx(weights + 8 * adapter + kept, rel=0.15)
+    assert needed == pytest.approx(weights + merged + 8 * adapter + kept, rel=0.15)
     assert memory_needed(folder, torch.bfloat16, 4, 0) < memory_needed(folder, torch.float32, 4, 0)
 
 
