@@ -41,6 +41,8 @@ def main(arguments: list[str] | None = None) -> None:
         "--without", nargs="*", default=[], choices=("generate", "TRL", "busy"), help="to leave out"
     )
     options = parser.parse_args(arguments)
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("torch finds no GPU here: --device cpu --batches 4 --phases 4 --epochs 1")
     device, table, began = options.device, [], time.perf_counter()
     name = torch.cuda.get_device_name() if device == "cuda" else "a CPU"
 
