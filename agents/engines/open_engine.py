@@ -3,13 +3,32 @@
 Engines and what they need are imported where they are chosen: vLLM, transformers and the HTTP client take seconds.
 """
 
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from atlas_gym.agents.engines.engine import Engine, Sampling
+import torch
+
+from atlas_gym.agents.engines.engine import Engine, EngineError, Sampling
 from atlas_gym.agents.engines.settings import EngineSettings
 from atlas_gym.agents.models.loading import load_model, load_tokenizer, resolve_model
 from atlas_gym.agents.models.policy import Policy
+
+
+def engine_here(device: str) -> Literal["transformers", "vllm"]:
+    """What `auto` is on this machine, for a policy on that device: vLLM where it can be imported and has a GPU with
+    bfloat16."""
+    if (
+        device != "cpu"
+        and torch.cuda.is_available()
+        and torch.cuda.is_bf16_supported(including_emulation=False)
+    ):
+        from atlas_gym.agents.engines.vllm import require_vllm
+
+        with suppress(EngineError):
+            require_vllm()
+            return "vllm"
+    return "transformers"
 
 
 def open_engine(
@@ -21,6 +40,7 @@ def open_engine(
     policy: Policy | None = None,
 ) -> Engine:
     """Start an engine on the model of that name, of a policy if its adapters are to be served.
+    `auto` is one by now (`engine_here`).
 
     In the run's `folder` weights are put for vLLM's workers, and requests to models behind an API entered. Raises
     `EngineError` if vLLM or an endpoint cannot be used; the message says what to check.
@@ -42,7 +62,7 @@ def open_engine(
 
             served = folder / "adapters" / "served"
             return VLLMEngine(settings.vllm, sampling, resolve_model(model), served, policy)
-        case "transformers":
+        case _:
             from atlas_gym.agents.engines.hf_transformers import TransformersEngine
 
             if policy is None:

@@ -130,9 +130,9 @@ class VLLMSettings:
 class EngineSettings:
     """The engine that writes text."""
 
-    name: Literal["transformers", "vllm", "openai", "chat"] = "transformers"
-    """`transformers` and `vllm` run the model in this process; `openai` asks a server with `/v1/completions`,
-    `chat` one with `/v1/chat/completions`."""
+    name: Literal["auto", "transformers", "vllm", "openai", "chat"] = "transformers"
+    """`transformers` and `vllm` run the model in this process, `auto` is `vllm` where that is installed and has a GPU,
+    else `transformers`; `openai` asks a server with `/v1/completions`, `chat` one with `/v1/chat/completions`."""
     vllm: VLLMSettings = field(default_factory=VLLMSettings)
     """Options of `vllm`."""
     server: ServerSettings = field(default_factory=ServerSettings)
@@ -150,4 +150,4 @@ class EngineSettings:
     @property
     def follows_policy(self) -> bool:
         """Whether it can write with tuned adapters."""
-        return self.name in ("transformers", "vllm")
+        return self.name not in ("openai", "chat")

@@ -89,8 +89,10 @@ def start_engine(settings: VLLMSettings, folder: Path) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
             return vllm.LLM(**(options | dict(settings.extra)))
-    except (ValueError, RuntimeError, OSError) as error:
-        raise EngineError(f"vLLM does not start on {folder}: {error}") from error
+    except (ValueError, RuntimeError, OSError, AssertionError) as error:
+        raise EngineError(
+            f"vLLM does not start on {folder}: {error}. backend.name: transformers goes without it"
+        ) from error
     finally:
         torch.set_num_threads = set_threads
 

@@ -87,7 +87,7 @@ def _run(config: RunConfig, folder: Path, console: Console) -> int:
                 with view, AtlasRun(config, store, (view, tracker)) as run:
                     summary = run.run()
                     _score_by_hand(run)
-                beside = list(controls(config, store))
+                beside = list(controls(run.config, store))
                 for number, (name, own) in enumerate(beside, start=1):
                     console.print(f"\n[bold]Control {number} of {len(beside)}: {name}[/bold]")
                     view = LiveView(own.rounds, 0, console)

@@ -44,6 +44,7 @@ class AtlasRun(Parts):
             # Last: a run that could not even begin must not tie its folder to the settings that prevented it.
             save_config(config, store.folder / "config.yaml")
             note_beginning(config, store)
+            store.set_meta("engine", self.config.backend.name)
             self._resources = opened.pop_all()
 
     def __enter__(self) -> Self:

@@ -7,6 +7,7 @@ Nobody is to hear after hours of a server that was never there.
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 
 from atlas_gym import make_task
 from atlas_gym.agents.engines.engine import Engine, EngineError
-from atlas_gym.agents.engines.open_engine import open_engine, tokenizer_of
+from atlas_gym.agents.engines.open_engine import engine_here, open_engine, tokenizer_of
 from atlas_gym.agents.models.loading import resolve_model
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.agents.population.candidate import AGENT
@@ -51,9 +52,13 @@ class Parts:
     """
 
     def __init__(self, config: RunConfig, store: RunStore, observers: Sequence[Observer], opened: ExitStack):
-        self.config = config
         self.store = store
         self._observers = observers
+        if config.backend.name == "auto":  # the engine that a stored run began with, wherever it goes on
+            name = store.get_meta("engine") or engine_here(config.device)
+            self.tell("stage", f"backend.name: auto, which is {name} in this run")
+            config = replace(config, backend=replace(config.backend, name=name))
+        self.config = config
         folder = resolve_model(config.model) if config.needs_policy else None
         torch.set_num_threads(config.torch_threads)
         self.tasks = Tasks(config)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from atlas_gym.agents.engines import vllm as vllm_engine
 from atlas_gym.agents.engines.engine import EngineError, Sampling
-from atlas_gym.agents.engines.open_engine import open_engine
+from atlas_gym.agents.engines.open_engine import engine_here, open_engine
 from atlas_gym.agents.engines.settings import EngineSettings, VLLMSettings
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Policy
 from atlas_gym.agents.models.settings import LoraSettings
@@ -50,6 +51,25 @@ def test_where_it_is_missing_the_way_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "vllm", None)
     with pytest.raises(EngineError, match="make vllm"):
         vllm_engine.require_vllm()
+
+
+@pytest.mark.parametrize(
+    ("installed", "device", "gpu", "bfloat16", "chosen"),
+    [
+        (True, "auto", True, True, "vllm"),
+        (False, "auto", True, True, "transformers"),
+        (True, "cpu", True, True, "transformers"),
+        (True, "auto", False, False, "transformers"),
+        (True, "cuda", True, False, "transformers"),
+    ],
+)
+def test_auto_is_vllm_where_it_is_installed_and_has_a_gpu(
+    monkeypatch, installed, device, gpu, bfloat16, chosen
+):
+    monkeypatch.setitem(sys.modules, "vllm", ModuleType("vllm") if installed else None)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: bfloat16)
+    assert engine_here(device) == chosen
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import shutil
 import socket
+import sys
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from atlas_gym.agents.engines.settings import Endpoint, EngineSettings, ServerSe
 from atlas_gym.agents.models.adapters import AdapterError
 from atlas_gym.agents.models.policy import POLICY, REFERENCE
 from atlas_gym.agents.supporters.settings import RoleSettings, SupporterSettings
+from atlas_gym.trainers.loop.atlas import AtlasRun
 from atlas_gym.trainers.loop.beginning import BEGIN
 from atlas_gym.trainers.loop.config import RunConfig
 from atlas_gym.trainers.loop.resources import (
@@ -23,6 +25,7 @@ from atlas_gym.trainers.store.store import RunStore
 from tests.agents.completions_server import write
 from tests.agents.supporters import server as s
 from tests.tiny_model import save_tiny_model
+from tests.trainers.whole_run import Watcher
 
 
 @pytest.fixture
@@ -77,6 +80,27 @@ def test_a_server_that_is_waited_for_is_named(nowhere):
     with s.serve(write("x\n")) as server:
         assert list(silent_servers(config(server.base_url))) == []
     assert list(silent_servers(RunConfig())) == []
+
+
+def test_a_run_keeps_the_engine_that_auto_was_when_it_began(folder, tmp_path, monkeypatch):
+    config = RunConfig(device="cpu", model=str(folder), backend=EngineSettings("auto"), workers=1)
+
+    def engine(store, *observers):
+        with AtlasRun(config, store, observers) as run:
+            return run.config.backend.name
+
+    told = Watcher()
+    told.stage = told.events.append
+    with RunStore(tmp_path) as store:
+        assert engine(store, told) == "transformers"
+        assert told.events == ["backend.name: auto, which is transformers in this run"]
+        monkeypatch.setattr("atlas_gym.trainers.loop.resources.engine_here", lambda device: "vllm")
+        assert engine(store) == "transformers"
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    with RunStore(tmp_path / "other") as store:
+        store.set_meta("engine", "vllm")
+        with pytest.raises(EngineError, match="make vllm"):
+            engine(store)
 
 
 def begun(model, run, **settings):
