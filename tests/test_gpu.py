@@ -19,7 +19,8 @@ from atlas_gym.tasks.burgers.params import BurgersParams
 from atlas_gym.tasks.burgers.stacked import StackedStep
 from atlas_gym.tasks.burgers.task import BurgersTask
 from atlas_gym.trainers.dpo.kl import Divergence
-from atlas_gym.trainers.dpo.packed import encode_branch, log_likelihoods, pack, token_values, wants_even
+from atlas_gym.trainers.dpo.likelihoods import log_likelihoods, token_values
+from atlas_gym.trainers.dpo.packed import encode_branch, pack, wants_even
 from atlas_gym.trainers.dpo.train import TrainJob, train
 from tests.tiny_model import save_tiny_model, tuned_policy
 from tests.trainers.small_phases import PAIRS, SETTINGS
@@ -101,7 +102,9 @@ def test_a_captured_training_is_a_plain_one(policies, monkeypatch, caplog):
     policy.add("start", copy_of=POLICY)
     for captured in (True, False):
         if not captured:
-            monkeypatch.setattr("atlas_gym.trainers.dpo.train.Captured", lambda enabled: Captured(False))
+            monkeypatch.setattr(
+                "atlas_gym.trainers.dpo.accumulation.Captured", lambda enabled: Captured(False)
+            )
         policy.copy("start", POLICY)
         with caplog.at_level(logging.WARNING):
             losses.append([step.loss for step in train(policy, job).steps])

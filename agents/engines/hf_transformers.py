@@ -13,9 +13,10 @@ from typing import Any
 import torch
 
 from atlas_gym.agents.engines.attention import shared_prompts
-from atlas_gym.agents.engines.decoding import Batch, Shelf
+from atlas_gym.agents.engines.decoding import Batch
 from atlas_gym.agents.engines.engine import Engine, OnCompletion, Request, Sampling
 from atlas_gym.agents.engines.sampling import Sample, Sampler
+from atlas_gym.agents.engines.slots import Shelf
 from atlas_gym.agents.models.layers import packed_weights
 from atlas_gym.agents.models.memory import telling_what_helps, token_bytes
 from atlas_gym.agents.models.policy import Policy

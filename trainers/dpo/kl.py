@@ -18,18 +18,8 @@ from torch.nn.functional import kl_div
 
 from atlas_gym.agents.models.policy import Policy
 from atlas_gym.intervals import standard_error
-from atlas_gym.trainers.dpo.packed import (
-    Pass,
-    chunk,
-    encode_branch,
-    lazy_logits,
-    log_likelihoods,
-    mine,
-    pack,
-    room,
-    totals,
-    wants_even,
-)
+from atlas_gym.trainers.dpo.likelihoods import chunk, lazy_logits, log_likelihoods, mine, totals
+from atlas_gym.trainers.dpo.packed import Pass, encode_branch, pack, room, wants_even
 
 Item = tuple[str, str]
 """(prompt, completion)."""

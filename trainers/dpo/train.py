@@ -7,13 +7,12 @@ Epochs are unrolled into the order of the pairs, prompts that begin alike kept t
 function of the policy's two adapters and a `TrainJob`, plain data, so that it can be done in several processes
 (`trainers.dpo.launch`), which divide each batch by prompts and add up their gradients.
 
-On a GPU all passes of a training have one shape, so that forward and backward are one CUDA graph, and nothing waits for
-the device until K̂L is looked at: losses are read then.
+On a GPU losses are read only when K̂L is looked at, since reading waits for the device.
 """
 
 import math
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -21,38 +20,21 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.nn.functional import logsigmoid
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from atlas_gym.agents.models.captured import Captured
 from atlas_gym.agents.models.memory import telling_what_helps
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, Learner, Policy
 from atlas_gym.agents.models.token_trie import families
-from atlas_gym.agents.models.tokens import encode_completion, encode_prompt
 from atlas_gym.seeding import stream
-from atlas_gym.trainers.data.measures import grouped
 from atlas_gym.trainers.data.pairs import PreferencePair
+from atlas_gym.trainers.dpo.accumulation import Accumulation, Example, even_parts, precision, uneven_parts
 from atlas_gym.trainers.dpo.kl import Divergence, Item, KLEstimate
-from atlas_gym.trainers.dpo.packed import (
-    Branch,
-    Pass,
-    line,
-    log_likelihoods,
-    pack,
-    processes,
-    room,
-    rows,
-    token_values,
-    totals,
-    wants_even,
-    width,
-)
+from atlas_gym.trainers.dpo.likelihoods import log_likelihoods, processes, totals
+from atlas_gym.trainers.dpo.packed import encode_branch, room, wants_even
 from atlas_gym.trainers.dpo.settings import PhaseSettings
 
 _CLIP = 1.0
 """Norm that a step's gradient is scaled down to, TRL's default."""
-_TOKENS = 64
-"""Completion tokens of a row's part are a multiple of this."""
 
 
 @dataclass(frozen=True)
@@ -104,15 +86,6 @@ class Trained:
     processes: int = 1  # how many shared the work
 
 
-@dataclass(frozen=True)
-class Example:
-    """A pair as tokens, with what the reference makes of it."""
-
-    chosen: Branch
-    rejected: Branch
-    reference: tuple[float, float] = (0.0, 0.0)  # log π_ref of both completions
-
-
 def train(
     policy: Policy,
     job: TrainJob,
@@ -152,7 +125,7 @@ def _train(
 
     counter = policy.model.register_forward_pre_hook(count, with_kwargs=True)
     try:
-        with policy.using(REFERENCE) as model, _precision(policy, settings):
+        with policy.using(REFERENCE) as model, precision(policy, settings):
             known = log_likelihoods(
                 model, [side for own in examples for side in (own.chosen, own.rejected)], even
             )
@@ -170,7 +143,7 @@ def _train(
             optimizer = torch.optim.AdamW(
                 learner.parameters, lr=settings.learning_rate, weight_decay=0.0, fused=True
             )
-            make_parts = _even_parts if even else _parts
+            make_parts = even_parts if even else uneven_parts
             accumulate = Accumulation(policy, learner, settings, graph=policy.device.type == "cuda")
             for step, parts in enumerate(make_parts(batches, settings, most), 1):
                 accumulate.sums.zero_()
@@ -219,148 +192,14 @@ def training_data(tokenizer: Any, job: TrainJob) -> tuple[list[Example], list[in
 def encoded(tokenizer: Any, pair: PreferencePair) -> Example:
     """The pair as tokens. What is rejected has no end: a policy that is taught that lines do not end where they do
     writes lines that do not end."""
-    prompt, body = encode_prompt(tokenizer, pair.prompt), pair.rejected.rstrip("\n")
+    body = pair.rejected.rstrip("\n")
     texts = pair.chosen, body if body.strip() else pair.rejected
-    chosen, rejected = (encode_completion(tokenizer, pair.prompt, text) for text in texts)
-    return Example((prompt, chosen), (prompt, rejected))
+    chosen, rejected = (encode_branch(tokenizer, pair.prompt, text) for text in texts)
+    return Example(chosen, rejected)
 
 
 def _length(example: Example) -> int:
     return max(len(prompt) + len(completion) for prompt, completion in (example.chosen, example.rejected))
-
-
-@dataclass(frozen=True)
-class Part:
-    """Pairs of a batch that go through the model together, as tensors: P pairs, some of them empty."""
-
-    passes: list[Pass]  # that hold the completions
-    places: (
-        torch.Tensor
-    )  # (2P,) of each chosen and then each rejected one: its number among those of the passes
-    reference: torch.Tensor  # (2, P) log π_ref of chosen and rejected ones
-    # (3, P) what a pair counts in a mean over the batch's pairs, over its chosen tokens and over all its tokens
-    weights: torch.Tensor
-
-    def tensors(self) -> list[torch.Tensor]:
-        """All that one part has otherwise than another of its shape."""
-        own = [self.places, self.reference, self.weights]
-        for each in self.passes:
-            own += [*each.inputs.values(), each.places, each.targets, each.owners]
-        return own
-
-    def to(self, device: torch.device) -> "Part":
-        """The same with its tensors on `device`."""
-        passes = [each.to(device) for each in self.passes]
-        return Part(passes, *(own.to(device) for own in (self.places, self.reference, self.weights)))
-
-
-Parts = Iterator[list[Part]]
-"""For each step of the optimiser its parts, those of this process."""
-
-
-def _parts(batches: Sequence[Sequence[Example]], settings: PhaseSettings, most: int) -> Parts:
-    """The rows of a batch are one part."""
-    for batch in batches:
-        own = _own(batch)
-        packing = pack([each.chosen for each in own] + [each.rejected for each in own], most, False)
-        yield [_part(packing.passes, packing.places, own, batch)] if own else []
-
-
-def _even_parts(batches: Sequence[Sequence[Example]], settings: PhaseSettings, most: int) -> Parts:
-    """All parts of all batches have one shape, that of the largest, with as many pairs as there is room for."""
-    empty, owns, pairs = Example(((), ()), ((), ())), list(map(_own, batches)), len(batches[0])
-    while any(owns):
-        cut = [[own[i : i + pairs] for i in range(0, len(own), pairs)] for own in owns]
-        whole = [[part + [empty] * (pairs - len(part)) for part in parts] for parts in cut]
-        lines = [
-            [line([each.chosen for each in part] + [each.rejected for each in part]) for part in parts]
-            for parts in whole
-        ]
-        wide = width([each for parts in lines for each in parts], most)
-        filled = [[each.rows(wide) for each in parts] for parts in lines]
-        count = max(len(groups) for parts in filled for groups in parts)
-        if pairs == 1 or count * wide <= most:
-            break
-        pairs = -(-pairs // 2)
-    else:  # more processes than pairs
-        yield from ([] for _ in batches)
-        return
-    tokens = max(sum(len(branch[1]) for branch in each.branches) for parts in lines for each in parts)
-    shape = count, -(-tokens // _TOKENS) * _TOKENS
-    for batch, parts, own, groups in zip(batches, whole, lines, filled, strict=True):
-        yield [
-            _part([rows(each, group, wide, shape)], range(2 * pairs), part, batch)
-            for part, each, group in zip(parts, own, groups, strict=True)
-        ]
-
-
-def _own(batch: Sequence[Example]) -> list[Example]:
-    """This process's share of a batch."""
-    rank, size = processes()
-    return [batch[i] for i in divide([tuple(example.chosen[0]) for example in batch], size)[rank]]
-
-
-def _part(
-    passes: list[Pass], places: Sequence[int], own: Sequence[Example], batch: Sequence[Example]
-) -> Part:
-    chosen = sum(len(example.chosen[1]) for example in batch)
-    tokens = sum(len(example.rejected[1]) for example in batch) + chosen
-    counts = torch.tensor([[1.0 / len(batch)], [1.0 / chosen], [1.0 / tokens]])
-    real = torch.tensor([bool(example.chosen[1]) for example in own])
-    reference = torch.tensor([example.reference for example in own]).T
-    return Part(passes, torch.tensor(places), reference, counts * real)
-
-
-class Accumulation:
-    """Adds the gradients of parts to a learner's; with a `graph` parts must have one shape."""
-
-    def __init__(self, policy: Policy, learner: Learner, settings: PhaseSettings, graph: bool) -> None:
-        self.sums = torch.zeros(6, device=policy.device)  # of what a `StepRecord` has of its pairs
-        self.replayed = 0  # tokens that went through the model unseen by its hooks
-        self._policy, self._learner, self._settings = policy, learner, settings
-        self._run = Captured(graph)
-        self._static: Part | None = None
-
-    def __call__(self, part: Part) -> None:
-        """Add a part's."""
-        if not self._run.enabled:
-            self._add(part.to(self._policy.device))
-            return
-        if self._static is None:
-            self._static = part.to(self._policy.device)
-        else:
-            for own, new in zip(self._static.tensors(), part.tensors(), strict=True):
-                own.copy_(new.pin_memory(), non_blocking=True)
-        static = self._static
-        if self._run(lambda: self._add(static)):
-            self.replayed += sum(each.inputs["input_ids"].numel() for each in part.passes)
-
-    def _add(self, part: Part) -> None:
-        with _precision(self._policy, self._settings):
-            found = losses(self._policy.model, part, self._settings)
-        self._learner.backward(found[0])
-        self.sums += found.detach()
-
-
-def losses(model: Any, part: Part, settings: PhaseSettings) -> torch.Tensor:
-    """What a part adds to what a `StepRecord` has of its batch."""
-    log_probs, entropies = [], []
-    for batch in part.passes:
-        values, entropy = token_values(model, batch)
-        log_probs.append(batch.per_branch(values))
-        entropies.append(batch.per_branch(entropy))
-    own = torch.cat(log_probs)[part.places].view(2, -1)
-    ratios = own - part.reference
-    # The derivative of the divergence's generator at the ratio: log t, and 1 - 1/t for the forward KL.
-    scores = ratios if settings.divergence == "reverse_kl" else 1.0 - torch.exp(-ratios)
-    pairs, chosen_tokens, tokens = part.weights
-    loss = -(logsigmoid(settings.beta * (scores[0] - scores[1])) * pairs).sum()
-    loss = loss - settings.supervised * (own[0] * chosen_tokens).sum()
-    chosen, rejected = settings.beta * ratios.detach()
-    margins = chosen - rejected
-    entropy = (torch.cat(entropies)[part.places].view(2, -1) * tokens).sum()
-    means = [(values * pairs).sum() for values in (margins, (margins > 0).float(), chosen, rejected)]
-    return torch.stack([loss, *means, entropy])
 
 
 def _update(learner: Learner, optimizer: Any, sums: torch.Tensor) -> torch.Tensor:
@@ -389,10 +228,6 @@ def _keep(policy: Policy, kept: dict[str, int], step: int, most: int) -> None:
         kept[older] = kept.get(newer, step)
 
 
-def _precision(policy: Policy, settings: PhaseSettings) -> torch.autocast:
-    return torch.autocast(policy.device.type, torch.bfloat16, enabled=settings.bf16)
-
-
 @contextmanager
 def _recomputing(policy: Policy, settings: PhaseSettings) -> Iterator[None]:
     """Within the block layers compute their activations again in the backward pass, if the settings say so."""
@@ -412,22 +247,6 @@ def _recomputing(policy: Policy, settings: PhaseSettings) -> Iterator[None]:
         for layer in layers:
             layer.training = False
         getattr(base, f"{kind}_checkpointing_disable")()
-
-
-def divide(prompts: Sequence[Hashable], parts: int) -> list[list[int]]:
-    """The indices of a batch's pairs for each process: whole prompts if possible, the longest lists halved else; empty
-    only where there are fewer pairs than processes."""
-    if parts == 1:
-        return [list(range(len(prompts)))]
-    found: list[list[int]] = [[] for _ in range(parts)]
-    groups = grouped(range(len(prompts)), lambda index: prompts[index]).values()
-    for group in sorted(groups, key=len, reverse=True):
-        min(found, key=len).extend(group)
-    while (longest := max(found, key=len)) and len(longest) > 1 and not all(found):
-        empty = found.index([])
-        found[empty] = longest[len(longest) // 2 :]
-        del longest[len(longest) // 2 :]
-    return found
 
 
 def batch_order(groups: Sequence[Sequence[int]], batch_size: int, rng: np.random.Generator) -> list[int]:

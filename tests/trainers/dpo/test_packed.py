@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atlas_gym.agents.models.policy import POLICY
-from atlas_gym.trainers.dpo import packed
-from atlas_gym.trainers.dpo.packed import line, log_likelihoods, logits, pack, rows, token_values, width
+from atlas_gym.trainers.dpo import likelihoods
+from atlas_gym.trainers.dpo.likelihoods import log_likelihoods, logits, token_values
+from atlas_gym.trainers.dpo.packed import line, pack, rows, width
 from tests.tiny_model import save_tiny_model, tuned_policy
 
 # Completions that part at their first token, at a later one, and not at all but for their end.
@@ -113,7 +114,7 @@ def by_definition(model, each):
 @makers
 @pytest.mark.parametrize("rows", [1, 2, 64])
 def test_values_are_those_of_all_logits(policy, rows, make):
-    with policy.learning(), mock.patch.object(packed, "chunk", return_value=rows):
+    with policy.learning(), mock.patch.object(likelihoods, "chunk", return_value=rows):
         found = token_values(policy.model, make(BRANCHES))
         for value, other in zip(found, by_definition(policy.model, make(BRANCHES)), strict=True):
             torch.testing.assert_close(value, other, atol=1e-5, rtol=1e-5)
@@ -129,7 +130,7 @@ def test_a_certain_token_has_an_exact_gradient_in_bfloat16():
 
     def gradient(dtype):
         own = hidden.to(dtype, copy=True).requires_grad_()
-        log_prob = packed._Head.apply(own, weight.to(dtype), torch.tensor([3]))[0]
+        log_prob = likelihoods._Head.apply(own, weight.to(dtype), torch.tensor([3]))[0]
         assert log_prob.exp() > 0.9
         return torch.autograd.grad(log_prob.sum(), own)[0].float()
 

@@ -11,8 +11,9 @@ from atlas_gym.agents.models.policy import POLICY, REFERENCE
 from atlas_gym.agents.models.tokens import encode_prompt
 from atlas_gym.experiments.benchmarks.phase import stock
 from atlas_gym.trainers.data.pairs import PreferencePair
+from atlas_gym.trainers.dpo.accumulation import divide
 from atlas_gym.trainers.dpo.settings import PhaseSettings
-from atlas_gym.trainers.dpo.train import TrainJob, divide, encoded, train
+from atlas_gym.trainers.dpo.train import TrainJob, encoded, train
 from tests.tiny_model import byte_tokenizer, code_tokenizer, tuned_policy
 
 
