@@ -10,7 +10,7 @@ WIDTH, ROW, GAP = 560, 66, 22
 BLUE, RED, AMBER, GREEN = "#1f5c99", "#b03a2e", "#8a5a00", "#2a7a34"
 STEPS = (
     ("1  The parent's line", "b = X.T @ y", "score −0.182", BLUE),
-    ("2  The model's edit", "b = X.T @ y.T @ X", "asked for the rest of the line after `b =`", BLUE),
+    ("2  The model's edit", "b = X.T @ y.T @ X", "asked for the rest of the line behind b =", BLUE),
     (
         "3  Its smoke run",
         "ValueError: matmul: mismatch in its core dimension",

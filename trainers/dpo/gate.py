@@ -74,8 +74,10 @@ def gate_decision(
         needed = float(np.maximum(needed, luck))
     enough = gain >= settings.min_gain and gain > luck * (1.0 + _ROUNDING)
     complaints = []
-    if math.isnan(gain) or math.isnan(needed):
-        complaints.append(f"gain {gain:.4g} or its standard error is not a number")
+    if math.isnan(gain):
+        complaints.append(f"gain {gain:.4g} is not a number")
+    elif math.isnan(needed):
+        complaints.append(f"gain {gain:.4g} has no standard error, as of a single prompt")
     elif not enough:
         how = "below" if gain < needed else "not above"
         complaints.append(f"gain {gain:.4g} is {how} the tolerance {needed:.4g}")
