@@ -7,6 +7,7 @@ sample is one of them: what lies above about −5 nats is found by some hundred 
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -99,13 +100,14 @@ def gate_answers(store: RunStore) -> list[Item]:
 def searched(run: RunData) -> dict[str, float]:
     """What was found, in shares of the start's loss on the run's own seeds (`best_ten`), as a mean over instances, and
     how many distinct programs improved on the program that they changed."""
-    shares, best = [], {}
+    shares: list[float] = []
+    best: defaultdict[int, dict[str, float]] = defaultdict(dict)
     records = [c for c in run.everything() if c.round > 0]
     for record in records:
         if record.score is not None and record.program_key is not None:
-            best.setdefault(record.island % run.instances, {})[record.program_key] = record.score
+            best[record.island % run.instances][record.program_key] = record.score
     for start, _ in run.ends:
-        scores = sorted(best.get(start.island % run.instances, {}).values(), reverse=True)[:BEST]
+        scores = sorted(best[start.island % run.instances].values(), reverse=True)[:BEST]
         if start.score is not None and scores:
             shares.append(fmean(improvement(start.score, score) for score in scores))
     improving = distinct_programs(c for c in records if is_improving(c, 0.002))
