@@ -25,8 +25,9 @@ def phase_table(run: RunData) -> pd.DataFrame:
     """A row per phase that was not skipped. KL in nats per token; gains in units of score, ± their standard error."""
 
     def beside(value: float | None, form: str, other: float | None, also: str) -> str:
-        shown = "–" if value is None or math.isnan(value) else format(value, form)
-        return shown + ("" if other is None or math.isnan(other) else also.format(other))
+        if value is None or math.isnan(value):
+            return "–"
+        return format(value, form) + ("" if other is None or math.isnan(other) else also.format(other))
 
     rows = []
     for phase in run.tuned_phases:
