@@ -7,13 +7,15 @@ A candidate is a point in [-1, 1]^n: the program with these numbers, scored once
 best is scored on held-out tasks beside the starting program. Needs `pip install "atlas-gym[optimisers]"`.
 """
 
-import cma
 import numpy as np
 
 from atlas_gym import make_task
 from atlas_gym.bridges.trl import ProgramReward
 from atlas_gym.experiments.learners import confirmed, search_parser
+from atlas_gym.optional import require
 from atlas_gym.tasks.constants import constants_from
+
+cma = require("cma", "optimisers")
 
 
 def main(arguments: list[str] | None = None) -> tuple[str, float]:

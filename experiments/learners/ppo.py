@@ -12,13 +12,15 @@ import argparse
 from typing import Any
 
 import numpy as np
-from stable_baselines3 import PPO
 
 from atlas_gym import make_task
 from atlas_gym.envs.program_env import ProgramEnv
 from atlas_gym.experiments.learners import held_out_means
+from atlas_gym.optional import require
 from atlas_gym.tasks.constants import constants_from
 from atlas_gym.wrappers import TemplateAction
+
+PPO = require("stable_baselines3", "sb3").PPO
 
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:

@@ -10,12 +10,13 @@ Needs `pip install "atlas-gym[optimisers]"`.
 
 from typing import Any
 
-import optuna
-
 from atlas_gym import make_task
 from atlas_gym.bridges.trl import ProgramReward
 from atlas_gym.experiments.learners import confirmed, search_parser
+from atlas_gym.optional import require
 from atlas_gym.tasks.constants import constants_from
+
+optuna = require("optuna", "optimisers")
 
 
 def main(arguments: list[str] | None = None) -> tuple[str, float]:
@@ -30,7 +31,7 @@ def main(arguments: list[str] | None = None) -> tuple[str, float]:
     kind = optuna.samplers.TPESampler if options.sampler == "tpe" else optuna.samplers.RandomSampler
     optuna.logging.set_verbosity(optuna.logging.WARNING)
 
-    def program(trial: optuna.trial.BaseTrial) -> str:
+    def program(trial: Any) -> str:
         numbers = {}
         for p in template.parameters:
             suggest: Any = trial.suggest_int if p.integer else trial.suggest_float
