@@ -163,8 +163,8 @@ def control_table(rows: pd.DataFrame) -> pd.DataFrame:
     """How often the runs are told from each of their controls, and by how much they lie ahead over all runs."""
     return pd.DataFrame(
         {
-            "Control": name, "Runs": len(own), "Ahead": (own.ahead > own.half_width).sum(),
-            "Behind": (own.ahead < -own.half_width).sum(), "Difference": _told(own.ahead, "+.4f"),
+            "Control": str(name), "Runs": str(len(own)), "Ahead": str((own.ahead > own.half_width).sum()),
+            "Behind": str((own.ahead < -own.half_width).sum()), "Difference": _told(own.ahead, "+.4f"),
         }
         for name, own in rows.groupby("control", sort=False)
     )  # fmt: skip

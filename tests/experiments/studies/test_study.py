@@ -16,6 +16,7 @@ from atlas_gym.experiments.studies.__main__ import main
 from atlas_gym.experiments.studies.plan import Arm, Plan, Task
 from atlas_gym.experiments.studies.results import by_task, collect, known_runs, read_data, summaries
 from atlas_gym.experiments.studies.scheduler import DONE, do_runs
+from atlas_gym.trainers.loop.control import FOLDER
 from atlas_gym.trainers.store.store import RunStore
 from tests.experiments.report.synthetic import Layout, make_run
 
@@ -115,6 +116,17 @@ def test_finished_runs_become_data_tables_and_a_picture(study, tmp_path, capsys)
     assert main([str(tmp_path / "out"), "--measure", "valid_share", "--against", "evotune"]) == 0
     assert "Less evotune" in capsys.readouterr().out
     assert (tmp_path / "out" / "valid_share.png").exists()
+
+
+def test_runs_stand_beside_their_controls(study, tmp_path, capsys):
+    file, folder = study
+    for seed in (1, 2):
+        own = folder / f"bandit-atlas-s{seed}"
+        make_run(own / FOLDER / "numbers-alone", Layout(method="numbers-alone", seed=seed + 7, rounds=6))
+    assert main([str(file), "--tables", "--runs", str(folder), "--output", str(tmp_path / "out")]) == 0
+    rows = read_data(tmp_path / "out")["controls"]
+    ahead = (rows.run - rows.beside).mean()
+    assert f"| numbers-alone | 2 | 0 | 0 | {ahead:+.4f} [" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("wrong", [["--measure", "arm"], ["--against", "search"]])
