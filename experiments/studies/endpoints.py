@@ -131,7 +131,7 @@ def endpoints(folder: Path, policies: dict[str, Policy]) -> dict[str, Any]:
     if not adapters:
         return row | {"kl": math.nan, "nats": math.nan}
     torch.set_num_threads(config.torch_threads)
-    key = f"{config.model} {config.lora}"
+    key = f"{config.model} {config.dtype} {config.lora}"
     if key not in policies:
         # A run that asked for a GPU can be examined on a machine without one.
         device = device_of(replace(config, device="auto") if config.device == "cuda" else config)
@@ -142,7 +142,9 @@ def endpoints(folder: Path, policies: dict[str, Policy]) -> dict[str, Any]:
     row["nats_base"] = known_lines(policy, config)
     policy.restore(POLICY, adapters[-1] / POLICY)
     with RunStore.open_readonly(folder) as store:
-        row["kl"] = Divergence(policy, "base", gate_answers(store)).of([POLICY])[POLICY].mean
+        asked = gate_answers(store)
+    # A buffer of few prompts has none for a gate.
+    row["kl"] = Divergence(policy, "base", asked).of([POLICY])[POLICY].mean if asked else math.nan
     return row | {"nats": known_lines(policy, config)}
 
 

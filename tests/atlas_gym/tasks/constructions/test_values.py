@@ -120,7 +120,10 @@ def test_angles_with_roots(rows):
     mpmath = pytest.importorskip("mpmath")
     with mpmath.workdps(50):
         vectors = [(p + q * mpmath.sqrt(2), r + s * mpmath.sqrt(2)) for p, q, r, s in rows]
-        dot = lambda x, y: x[0] * y[0] + x[1] * y[1]  # noqa: E731 - a formula
+
+        def dot(x, y):
+            return x[0] * y[0] + x[1] * y[1]
+
         apart = all(
             2 * dot(x, y) <= mpmath.sqrt(dot(x, x) * dot(y, y)) + mpmath.mpf("1e-40")
             for x, y in itertools.combinations(vectors, 2)
