@@ -1,7 +1,6 @@
 """Arguments of the commands: options by their whole names, and numbers that would do nothing refused."""
 
 import argparse
-import math
 import os
 import sys
 from typing import Any
@@ -34,17 +33,6 @@ def at_least_one(text: str) -> int:
 def port(text: str) -> int:
     """A port to listen on; 0 takes a free one."""
     return _within(text, 0, 2**16 - 1)
-
-
-def seconds(text: str) -> float:
-    """A time to wait: above 0, and one that comes to an end."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0.0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds above 0")
-    return number
 
 
 def _within(text: str, low: int, high: int | None) -> int:

@@ -28,9 +28,6 @@ from transformers.masking_utils import sdpa_mask
 NAME = "atlas_tree_sdpa"
 """What transformers knows this attention by."""
 
-SDPA = ("sdpa", NAME)
-"""Attentions that take a mask as it is."""
-
 _ROWS = 128
 """Tokens of a block at most. With fewer, less is masked and products are smaller."""
 

@@ -81,6 +81,14 @@ def run(model, monkeypatch):
     run.reward.close()
 
 
+def test_evodpo_prints_its_phases_and_the_best_program(model, monkeypatch, capsys):
+    monkeypatch.setattr(evodpo, "ROUNDS", 1)
+    evodpo.main([*SMALL, "--model", model, "--phases", "1"])
+    printed = capsys.readouterr().out
+    assert printed.startswith("phase 1: {")
+    assert "def policy(context, history, t):" in printed
+
+
 @pytest.mark.parametrize("max_kl", [100.0, 0.0])
 def test_evodpo_learns_its_pairs_and_moves_the_reference_within_the_trust_region(run, monkeypatch, max_kl):
     monkeypatch.setattr(evodpo, "MAX_KL", max_kl)

@@ -45,11 +45,6 @@ def test_role(line, role):
     assert found[0].named
 
 
-NO_CONSTANTS = [
-    "x ** 2", "x[3]", "x[-1]", "f(x, axis=1)", "f(axis=-1)", '{"a": 2}', "(1, 2)", "[3]", "True", "0 * x",
-]  # fmt: skip
-
-
 def test_unnamed_constants_are_found_with_their_surroundings():
     source = "def policy(context, history, t):\n    s = 1.5 * bonus + history[-50:]\n    return s"
     assert [(c.name, c.value, c.named) for c in constants(parse(source))] == [

@@ -89,6 +89,33 @@ def test_instances_from_elsewhere_than_the_seed_are_wrong(evaluator):
     assert verdicts(Restless(), evaluator)["seeds"][0][0] == "wrong"
 
 
+def test_what_is_unusual_is_noted(evaluator):
+    class Odd(Sound):
+        """x: a number. Scores are above 0, and what is drawn cannot be compared."""
+
+        def instances(self, rng):
+            return [_Drawn(x) for x in rng.random(3)]
+
+        def score(self, program, instance):
+            return super().score(program, instance.x) + 1.0
+
+    found = list(itertools.islice(findings(Odd(), evaluator, seeds=1), 2))
+    assert [(finding.check, finding.verdict) for finding in found] == [("seeds", "note"), ("start", "note")]
+    assert "make functions in `score`" in found[0].text
+    assert "above 0, which is to be perfect" in found[1].text
+
+
+class _Drawn:
+    def __init__(self, x):
+        self.x = x
+
+    def __reduce__(self):
+        raise TypeError("not to be pickled")
+
+    def __deepcopy__(self, memo):
+        return self
+
+
 def test_one_problem_for_all_seeds_is_tried_once(evaluator):
     judged = []
 

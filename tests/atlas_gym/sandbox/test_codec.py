@@ -1,12 +1,15 @@
 """Values cross as they are, and no bytes do anything but become a value or be refused."""
 
+import collections
 import contextlib
+import enum
 import math
 import struct
 import tracemalloc
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -174,6 +177,34 @@ def endless():
 def test_what_cannot_be_sent_is_refused_with_the_remedy(value, message):
     with pytest.raises((TypeError, OverflowError), match=message):
         encode(value)
+
+
+class Colour(enum.IntEnum):
+    RED = 1
+
+
+@pytest.mark.parametrize(
+    ("value", "sent"),
+    [
+        (np.float32(0.5), 0.5),
+        (np.longdouble(0.5), 0.5),
+        (np.bool_(True), True),
+        (np.str_("a"), "a"),
+        (Colour.RED, 1),
+        (collections.OrderedDict(a=1), {"a": 1}),
+        (bytearray(b"a"), b"a"),
+        (memoryview(b"a"), b"a"),
+        (range(3), [0, 1, 2]),
+        (frozenset([1]), [1]),
+        (np.arange(3, dtype=">i4"), np.arange(3, dtype=np.int32)),
+        (np.ones(2, np.float16), np.ones(2)),
+        (np.ma.array([1.0, 2.0], mask=[False, False]), np.array([1.0, 2.0])),
+        (torch.ones(2, requires_grad=True), np.ones(2, np.float32)),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+def test_what_is_like_a_value_is_sent_as_it(value, sent):
+    assert same(decode(encode(value)), sent)
 
 
 def test_the_greatest_depth_and_number_of_parts_are_accepted():

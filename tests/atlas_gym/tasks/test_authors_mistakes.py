@@ -98,6 +98,16 @@ def test_what_an_authors_method_may_not_return_is_said(method, returned, message
         evaluator.evaluate(SUM, task())
 
 
+def test_observations_in_one_text_and_instances_that_no_memory_holds_are_said():
+    def all_of_it(self, rng):
+        raise MemoryError
+
+    with pytest.raises(TypeError, match="observe returned a text; return several"):
+        type("Wordy", (Remember,), {"observe": lambda self, rng: "one"})().observations()
+    with pytest.raises(ValueError, match="needs more memory than there is; give smaller constants"):
+        type("Greedy", (Remember,), {"instances": all_of_it})().prepare()
+
+
 def test_a_score_that_is_no_number_is_none(evaluator):
     class NaN(Threefold):
         def score(self, program, instance):

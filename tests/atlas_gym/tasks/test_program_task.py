@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import threading
 
 import gymnasium as gym
 import numpy as np
@@ -196,6 +197,30 @@ def test_tasks_are_values():
         Sized.from_keywords(sizes={"a": 1})
     with pytest.raises(AttributeError):
         task.count = 4
+
+
+def test_what_a_task_has_not_is_said():
+    with pytest.raises(ValueError, match="has no template tall; there are none"):
+        Threefold.template("tall")
+    with pytest.raises(NotImplementedError, match="Empty does not define instances"):
+        drawn(type("Empty", (Threefold,), {"instances": atlas_gym.ProgramTask.instances})())
+    assert Threefold().reference_scores() == {}
+
+
+def test_a_task_that_holds_a_lock_cannot_be_given_to_other_processes():
+    class Locked(Threefold):
+        """x: a number."""
+
+        lock = threading.Lock()
+
+    with pytest.raises(TypeError, match=r"cannot be given .*Locked.*; open files, locks and connections in"):
+        pickle.dumps(Locked())
+
+
+def test_an_evaluation_is_drawn_as_the_scores_of_its_instances(evaluator):
+    image = Remember().image(evaluator.evaluate(SUM, Remember()))
+    assert image.ndim == 3
+    assert len(np.unique(image)) > 2
 
 
 def test_an_environment_poses_it():
