@@ -71,3 +71,20 @@ def test_a_user_without_a_home_folder_needs_the_variable(monkeypatch, homeless):
     monkeypatch.setenv(SECRET_VARIABLE, "its own")
     assert hidden_stream("a").random() == hidden_stream("a", secret="its own").random()
     assert read_roots()
+
+
+@pytest.mark.parametrize("spoil", ["emptied", "a folder"])
+def test_a_secret_that_cannot_be_kept_is_said_with_the_way_out(spoil, fresh_state):
+    secret_path().parent.mkdir(parents=True)
+    if spoil == "emptied":
+        secret_path().write_text("\n")
+    else:
+        secret_path().mkdir()
+    with pytest.raises(SecretError, match=str(secret_path())):
+        hidden_stream("a")
+
+
+@pytest.mark.parametrize("label", [1.5, None, True])
+def test_labels_are_texts_or_whole_numbers(label):
+    with pytest.raises(TypeError, match="labels are text or whole numbers"):
+        hidden_stream(label)

@@ -4,8 +4,10 @@ import threading
 
 import pytest
 
-from atlas_gym.agents.engines.settings import EngineSettings, ServerSettings
+from atlas_gym.agents.engines.engine import Sampling
+from atlas_gym.agents.engines.settings import ChatSettings, EngineSettings, ServerSettings, VLLMSettings
 from atlas_gym.agents.population.candidate import Proposal
+from atlas_gym.agents.settings import AgentSettings
 from tests.agents.completions_server import generator, texts, write
 from tests.agents.supporters import server as s
 
@@ -70,5 +72,21 @@ def test_settings_that_make_no_sense_are_refused():
         EngineSettings("openai")
     with pytest.raises(ValueError, match="credentials"):
         ServerSettings("http://me:secret@host/v1")
-    with pytest.raises(ValueError):
-        ServerSettings(concurrency=0)
+    with pytest.raises(ValueError, match="http or https"):
+        ServerSettings("file:///etc/passwd")
+    for kind, wrong in [
+        (ServerSettings, {"concurrency": 0}),
+        (VLLMSettings, {"memory": 0}),
+        (ChatSettings, {"styles": {"edit_line": 1.0}}),
+        (ChatSettings, {"styles": {"diff": 0.0}}),
+        (ChatSettings, {"budget_tokens": -1}),
+        (Sampling, {"temperature": 0.0}),
+        (Sampling, {"top_k": 1}),
+        (Sampling, {"max_new_tokens": 0}),
+        (AgentSettings, {"styles": {"haiku": 1.0}}),
+        (AgentSettings, {"styles": {"edit_line": 0.0}}),
+        (AgentSettings, {"temperature": 0.0}),
+        (AgentSettings, {"variants": -1}),
+    ]:
+        with pytest.raises(ValueError):
+            kind(**wrong)

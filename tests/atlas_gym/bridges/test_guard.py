@@ -41,6 +41,18 @@ def test_a_request_with_the_token_passes_whole():
     assert [message.get("status", message.get("body")) for message in sent] == [200, b"1234567890"]
 
 
+def test_without_a_token_there_is_no_guard_and_the_applications_start_passes():
+    with pytest.raises(ValueError, match="the token is empty"):
+        Guard(application, "", 10, 1)
+    assert call({"type": "lifespan"}) == [{"type": "lifespan.reached"}]
+
+
+def test_a_client_that_leaves_within_its_body_gets_no_answer():
+    assert (
+        call({"type": "http", "headers": HEADERS}, body(b"1", more=True), {"type": "http.disconnect"}) == []
+    )
+
+
 @pytest.mark.parametrize(
     "headers",
     [[], [(b"authorization", b"secret")], [(b"authorization", b"Bearer secrets")], [(b"cookie", b"a")]],

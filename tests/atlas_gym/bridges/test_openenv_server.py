@@ -14,7 +14,6 @@ import pytest
 
 import atlas_gym
 
-pytestmark = pytest.mark.slow
 TOKEN = "a token of the test"
 GOOD = atlas_gym.make_task("ATLAS-Bandit-v0").starts["named"]
 HANGING = "def policy(context, history, t):\n    while True:\n        pass\n"
@@ -44,6 +43,33 @@ def client(url, token=TOKEN):
     return GenericEnvClient(base_url=url, headers=headers, connect_timeout_s=60, message_timeout_s=120).sync()
 
 
+def test_a_session_within_this_process_plays_an_episode():
+    pytest.importorskip("openenv", reason="needs the extra `serve`")
+    from starlette.testclient import TestClient
+
+    from atlas_gym.bridges.openenv import ServerSettings, build_app
+    from atlas_gym.evaluation import EvaluatorPool
+
+    def asked(kind, **data):
+        session.send_json({"type": kind, "data": data} if data else {"type": kind})
+        return session.receive_json()
+
+    settings = ServerSettings("ATLAS-Bandit-v0", TOKEN, {"horizon": 60, "replicas": 1}, sessions=1)
+    with EvaluatorPool(1) as pool:
+        app = TestClient(build_app(settings, pool), headers={"Authorization": f"Bearer {TOKEN}"})
+        with app, app.websocket_connect("/ws") as session:
+            assert "policy" in asked("reset", seed=3)["data"]["observation"]["prompt"]
+            assert "program" in str(asked("step", words=GOOD))
+            step = asked("step", program=GOOD)["data"]
+            assert (step["done"], step["observation"]["status"]) == (True, "ok")
+            assert asked("state")["data"]["step_count"] == 1
+            assert "reset first" in str(asked("step", program=GOOD))
+        refused = app.post("/step", json={"action": {"program": "x"}})
+        assert (refused.status_code, "open a session" in refused.text) == (409, True)
+        assert app.post("/step", json={"action": {}}).text.endswith("program: Field required")
+
+
+@pytest.mark.slow
 def test_a_program_is_scored_as_in_the_environment(url):
     import gymnasium as gym
 
@@ -61,6 +87,7 @@ def test_a_program_is_scored_as_in_the_environment(url):
     assert result.observation["status"] == info["status"] == "ok"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("token", ["wrong", None])
 def test_sockets_and_requests_without_the_token_are_refused(url, token):
     with pytest.raises(Exception, match="403"), client(url, token) as session:
@@ -71,6 +98,7 @@ def test_sockets_and_requests_without_the_token_are_refused(url, token):
             urllib.request.urlopen(urllib.request.Request(url + path, headers=headers), timeout=60)
 
 
+@pytest.mark.slow
 def test_a_program_without_a_session_is_refused_in_words(url):
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
     request = urllib.request.Request(url + "/step", data=b'{"action": {"program": "x"}}', headers=headers)
@@ -79,6 +107,7 @@ def test_a_program_without_a_session_is_refused_in_words(url):
     assert "open a session" in refused.value.read().decode()
 
 
+@pytest.mark.slow
 def test_twenty_sessions_at_once_keep_their_own_episodes(url):
     together = threading.Barrier(20)
 
@@ -96,6 +125,7 @@ def test_twenty_sessions_at_once_keep_their_own_episodes(url):
     assert len({reward for reward, _ in results}) == 20
 
 
+@pytest.mark.slow
 def test_a_program_that_hangs_does_not_block_the_others(url):
     ended = []
     with client(url) as slow, client(url) as quick, ThreadPoolExecutor(1) as thread:
@@ -109,6 +139,7 @@ def test_a_program_that_hangs_does_not_block_the_others(url):
     assert ended == ["quick", "hanging"]
 
 
+@pytest.mark.slow
 def test_sessions_that_nobody_closed_end(monkeypatch):
     pytest.importorskip("openenv", reason="needs the extra `serve`")
     from starlette.testclient import TestClient
@@ -134,6 +165,7 @@ def test_sessions_that_nobody_closed_end(monkeypatch):
             assert free
 
 
+@pytest.mark.slow
 def test_clients_that_leave_give_up_their_places_and_what_they_waited_for(url, capfd):
     from websockets.exceptions import ConnectionClosed
     from websockets.sync.client import connect

@@ -62,6 +62,20 @@ def test_info_has_the_same_keys_at_reset_success_and_failure(env_id):
     env.close()
 
 
+@pytest.mark.parametrize("render_mode", ["ansi", "rgb_array"])
+def test_success_and_failure_are_rendered_otherwise(env_id, render_mode):
+    if render_mode == "rgb_array":
+        pytest.importorskip("matplotlib", reason="needs the extra `render`")
+    env = gym.make(env_id, turns=2, render_mode=render_mode, **QUICK[env_id])
+    env.reset(seed=0)
+    shown = [env.render()]
+    for program in (starts(env_id)[0], "syntax error"):
+        env.step(program)
+        shown.append(env.render())
+    assert len({str(image) if isinstance(image, str) else image.tobytes() for image in shown}) == 3
+    env.close()
+
+
 def test_a_failure_is_worth_less_than_any_start(env_id, env):
     rewards = []
     for program in (*starts(env_id), "syntax error"):

@@ -197,6 +197,11 @@ def test_a_file_says_what_is_wrong_with_it(tmp_path):
     broken.write_text("x = 1\nx = (\n")
     several.write_text(ONE.replace("from beside import right", "") + DEFINITION.replace("Half", "Other"))
     none.write_text("x = 1\n")
+    (tmp_path / "no_python.txt").write_text("x = 1\n")
+    with pytest.raises(ValueError, match=r"no module and no Python file"):
+        find_task(f"{tmp_path / 'no_python.txt'}:Task")
+    with pytest.raises(ValueError, match="Gymnasium takes no id 'Spaced out-v0'"):
+        type("Spaced", (Threefold,), {"__doc__": "Spaced."}, id="Spaced out-v0")
     ended.write_text("import sys\nsys.exit(0)\n")
     with pytest.raises(ImportError, match=r"ended\.py, line 2: SystemExit: 0"):
         find_task(str(ended))

@@ -44,6 +44,25 @@ def test_the_score_is_the_mean_expected_regret_of_what_was_chosen():
     assert judgement.metrics["best_arm_share"] == pytest.approx(np.mean(np.array(regrets) == 0))
 
 
+def test_to_know_theta_costs_less_than_uniform_play():
+    uniform, informed = TASK.reference_scores().values()
+    assert uniform < informed <= 0
+
+
+@pytest.mark.parametrize(
+    ("constants", "said"),
+    [
+        ({"drift": "none"}, "does not move"),
+        ({"variation_budget": 0.0}, "does not move"),
+        ({"drift": "jumps"}, "jumps by"),
+        ({"drift": "rotation"}, "moves by"),
+    ],
+)
+def test_the_diagnosis_tells_the_drift_in_words(constants, said):
+    task = BanditTask.from_keywords(**{"horizon": 40, "replicas": 3, "arms": 4, **constants}).at(2)
+    assert said in task.judge(FakeWorker(lambda t: [0] * 3)).diagnosis
+
+
 def test_the_worker_gets_this_step_and_the_rewards_of_its_last_choices_and_no_more():
     instances = TASK.drawn()
     worker = FakeWorker(lambda t: [t % 4, 0, 1])
