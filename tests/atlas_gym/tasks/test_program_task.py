@@ -217,12 +217,6 @@ def test_a_task_that_holds_a_lock_cannot_be_given_to_other_processes():
         pickle.dumps(Locked())
 
 
-def test_an_evaluation_is_drawn_as_the_scores_of_its_instances(evaluator):
-    image = Remember().image(evaluator.evaluate(SUM, Remember()))
-    assert image.ndim == 3
-    assert len(np.unique(image)) > 2
-
-
 def test_an_environment_poses_it():
     env = gym.make("atlas_gym:ATLAS-Bandit-v0")  # importing the package is enough for its own ids
     env.close()
