@@ -19,13 +19,13 @@ from atlas_gym.intervals import Interval, half_width, mean_interval
 
 DOCS = Path(__file__).parent
 FIGURES, STUDY = DOCS / "figures", DOCS / "study"
-NAMES = {
-    "search": "search (the model untuned)", "evotune": "EvoTune", "evodpo": "EvoDPO", "grpo_far": "GRPO in the loop",
-    "atlas": "ATLAS", "supporter": "a supporter's rules, no model", "numbers": "random numbers, no model",
-    "expressions": "random expressions, no model",
+METHODS = {
+    "atlas": "ATLAS", "search": "the model alone, untuned", "supporter": "a supporter's rules, no model",
+    "numbers": "random numbers, no model", "expressions": "random expressions, no model",
 }  # fmt: skip
-"""Of the methods' arms; what the data have of them is shown."""
-WITHOUT_MODEL = {"supporter": "rules", "numbers": "numbers", "expressions": "expressions"}
+CONTROLS = {"supporter": "rules", "numbers": "numbers", "expressions": "expressions"}
+LEAST = -100.0
+"""What a run that ends below counts as, in per cent: a program that diverges on held-out tasks has no bound."""
 TASKS = {"burgers": "Burgers"}
 ALONE = {
     "base": "base model", "fixed": "fixed reference, half the room", "gated": "gated reference",
@@ -42,11 +42,8 @@ def rows(path: Path) -> pd.DataFrame:
 
 
 def points(values: Sequence[float] | pd.Series) -> str:
-    return f"{mean_interval(np.asarray(values)):.1f}".replace("-", "−")
-
-
-def short(arm: str) -> str:
-    return NAMES[arm].split(" ")[0]
+    found = mean_interval(np.asarray(values))
+    return (f"{found:.1f}" if len(values) > 1 else f"{found.mean:.1f} (one seed)").replace("-", "−")
 
 
 def paired(table: pd.DataFrame, one: str, other: str) -> pd.Series:
@@ -55,14 +52,15 @@ def paired(table: pd.DataFrame, one: str, other: str) -> pd.Series:
 
 # The numbers.
 
-methods = by_task(rows(STUDY / "methods" / "runs.csv"), "improvement")
-METHODS = {arm: name for arm, name in NAMES.items() if all(arm in of for of in methods.values())}
-CONTROLS = [arm for arm in METHODS if arm in WITHOUT_MODEL]
-OTHERS = [arm for arm in METHODS if arm not in (*CONTROLS, "search", "atlas")]
-over = {arm: pd.concat([of[arm] for of in methods.values()], axis=1).dropna().mean(axis=1) for arm in METHODS}
-better = {task: str(of[CONTROLS].mean().idxmax()) for task, of in methods.items()}
-behind = {task: paired(of, "atlas", better[task]) for task, of in methods.items()}
-behind_all = pd.concat(behind, axis=1).dropna().mean(axis=1)
+methods = {
+    task: of.clip(lower=LEAST)
+    for task, of in by_task(rows(STUDY / "methods" / "runs.csv"), "improvement").items()
+}
+better = {task: str(of[[*CONTROLS]].mean().idxmax()) for task, of in methods.items()}
+ahead = {task: paired(of, "atlas", better[task]) for task, of in methods.items()}
+less = {
+    arm: {task: paired(of, "atlas", arm) for task, of in methods.items()} for arm in METHODS if arm != "atlas"
+}
 main_job = rows(FIGURES / "main_job.csv")
 runs = main_job.drop_duplicates("seed")
 alone = by_task(rows(STUDY / "wider_closed_loop" / "runs.csv"), "improvement")["bandits"]
@@ -108,11 +106,39 @@ def main_job_counts() -> str:
 
 def methods_table() -> str:
     """Of README."""
-    lines = ["| method | improvement | gain over search, points |", "|---|---|---|"]
+    tasks = [TASKS.get(task, task) for task in methods]
+    lines = [f"| method | {' | '.join(tasks)} | mean |", "|---" * (len(tasks) + 2) + "|"]
     for arm, name in METHODS.items():
-        if arm != "grpo_far":
-            less = "" if arm == "search" else points(over[arm] - over["search"])
-            lines.append(f"| {name} | {over[arm].mean():.0f} % | {less} |")
+        means = [of[arm].mean() for of in methods.values()]
+        cells = [f"{mean:.0f} %" for mean in (*means, np.mean(means))]
+        lines.append(f"| {name} | {' | '.join(cells)} |".replace("-", "−"))
+    return "\n".join(lines)
+
+
+def told(of: dict[str, pd.Series]) -> str:
+    """On how many tasks the differences are told from chance."""
+    words = [mean_interval(values).in_words("ahead", "behind", "") for values in of.values()]
+    up, down = words.count("ahead"), words.count("behind")
+    return f"ahead on {up}, behind on {down} and not told apart on {len(words) - up - down} of {len(words)} tasks"
+
+
+def over_tasks(of: dict[str, pd.Series]) -> str:
+    """The mean over tasks, of the seeds that have all."""
+    return points(pd.concat(of, axis=1).dropna().mean(axis=1))
+
+
+def better_table() -> str:
+    lines = [
+        "| task (seeds) | better control | ATLAS | less it, points | less the model untuned, points |",
+        "|---" * 5 + "|",
+    ]
+    for task, of in methods.items():
+        name, both = better[task], of[["atlas", better[task]]].mean()
+        cells = [
+            f"{TASKS.get(task, task)} ({len(ahead[task])})", f"{CONTROLS[name]} {both[name]:.0f} %", f"{both['atlas']:.0f} %",
+            points(ahead[task]), points(less["search"][task]),
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -122,29 +148,26 @@ def page() -> str:
     nats = {arm: f"−{-own.nats.mean():.0f}" for arm, own in moved.groupby("arm")}
     failed = failures[failures.reason != "runs"]
     first = failed.sort_values("count", ascending=False).reason.tolist()[:2]
-    per_task = ", ".join(
-        f"{TASKS.get(task, task)} {points(behind[task])} ({WITHOUT_MODEL[better[task]]})" for task in methods
+    each = ", ".join(
+        f"{over_tasks(of)} ({METHODS[arm].split(',')[0]})" for arm, of in less.items() if arm != "search"
     )
-    from_search = ", ".join(f"{short(arm)} {points(over[arm] - over['search'])}" for arm in OTHERS)
-    from_others = ", ".join(f"{short(arm)} {points(over['atlas'] - over[arm])}" for arm in OTHERS)
     return f"""\
 # Results
 
 *Improvement* is the share of the starting program's loss that is gone on held-out tasks; *points* are percentage points. Square
-brackets are 95 % intervals. Terms: [How it works](concepts.md). Every number and picture is made of the CSV files beside them by `docs/results.py`.
+brackets are 95 % intervals. Terms: [How it works](concepts.md). `docs/results.py` makes every number and picture of the CSV files beside them.
 
 ## 1. What is asked
 
-Does a small model that is tuned while it searches find better programs than one that is not, than other methods, and than no model at all? And what has it learned?
+Does a small model that is tuned while it searches find better programs than one that is not, and than no model at all? What has it learned?
 
-- **A budget** of the main job counts programs that were executed and new, those that teach included. In the study of methods it is 180
-  candidates, failed ones included; ATLAS had some 430 programs more that taught it. Smoke runs do not count.
+- **A budget** counts programs that were executed and new, those that teach included. Smoke runs do not count.
 - **What is replicated** is the run, or training and search together. Intervals are over runs, of a single run over its
-  bandits; tasks are fixed. Where a dot is a training it says so.
+  bandits; tasks are fixed.
 - **The result** is the held-out score: of the first and the best program, on tasks that no program met.
 - **Starts** hide their constants in formulas. Levels differ between machines: tasks are drawn under a secret of each ([why](faq.md)).
 
-All but the main job was measured at commit `a6b99836` or before: programs had no smoke run yet, and in ATLAS the model alone wrote. Plans and curves are in this repository at that commit.
+Sections 4 to 6 were measured at commit `a6b99836` or before, where plans and curves are: no program had a smoke run, and in ATLAS the model alone wrote.
 
 ## 2. The main job
 
@@ -158,16 +181,17 @@ Of single runs {main_job_counts()} ([data](figures/main_job.csv)). The run's imp
 
 ## 3. Methods
 
-Five tasks, 180 candidates a run, five seeds.
+Five tasks, 240 evaluations a run; five seeds are planned. In ATLAS four writers share the evaluations by what they find: the model, tuned once, a supporter's rules, random numbers, random expressions. Beside it each of them alone.
 
 ![Improvement of every run by method and task, controls without a model shaded](figures/methods.png)
 
-*A dot is a run, a bar the mean with its interval; shaded: no model, the better of the two named ([study](study/methods/README.md)).*
+*A dot is a run, a bar the mean with its interval, an arrow a run below −50 %, counted as −100 % if below that ([study](study/methods/README.md)).*
 
-Over all five tasks, less search, in points: {from_search}, **ATLAS (the model alone writes) {points(over["atlas"] - over["search"])}**.
-ATLAS less each of them: {from_others}.
+{better_table()}
 
-**Searches without a model do better.** ATLAS less the better control of each task: {points(behind_all)}: {per_task}.
+Beside the better control, known afterwards only, ATLAS is {told(ahead)}; in the mean {over_tasks(ahead)} points. No one control is the better one everywhere: less each of them, on all tasks, ATLAS has {each}.
+
+EvoTune and EvoDPO, whose model learns from its own edits alone, were last compared at commit `a6b99836`: within a point of the model untuned.
 
 ## 4. The model alone
 
@@ -177,9 +201,9 @@ After two phases that a supporter taught, the model searches by itself on six ba
 
 *A dot is a training with its search ([study](study/wider_closed_loop/README.md)).*
 
-The base model improves by {base:.0f} %, the gate's policies by **{gated:.0f} %**: {points(paired(alone, "gated", "base"))} points more. Against a fixed reference it is {fixed:.0f} %, {points(paired(alone, "fixed", "base"))} more than the base. Gated less fixed is {points(paired(alone, "gated", "fixed"))}. *That is no fair comparison*: the fixed reference had half the total bound on K̂L, the estimated divergence.
+The base model improves by {base:.0f} %, the gate's policies by **{gated:.0f} %**: {points(paired(alone, "gated", "base"))} points more. Against a fixed reference it is {fixed:.0f} %, {points(paired(alone, "fixed", "base"))} more than the base. Gated less fixed is {points(paired(alone, "gated", "fixed"))}. *No fair comparison*: the fixed reference had half the bound on K̂L, the estimated divergence.
 
-In [the exam](study/wider_taught/README.md) on twelve unseen bandits the gate's policies write 2.9 times as many improving programs among those that are valid and new. On [tours, circles and bins](study/closed_loop/README.md) taught policies search better too. A run that tunes [while it searches](study/learned/README.md) gains more than one that does not, and [one bandit](study/one_bandit_learned/README.md) comes as far as a window tuned by hand and the supporter's rules.
+In [the exam](study/wider_taught/README.md) on twelve unseen bandits the gate's policies write 2.9 times as many improving programs among those that are valid and new. Taught policies search better on [tours, circles and bins](study/closed_loop/README.md), [while they are tuned](study/learned/README.md), and on [one bandit](study/one_bandit_learned/README.md).
 
 ## 5. What drives it
 
@@ -189,7 +213,7 @@ How near one phase brings five lines that are known to be good, on a bandit no p
 
 *A dot is a phase ([study](study/phases/README.md)).*
 
-The untuned model gives them {nats["base model"]} nats, a taught phase of 256 pairs and 0.4 nats per token {nats["normal"]}, one of 0.8 {nats["to 0.8 nats"]}. From 64 pairs it is {nats["64 pairs"]}, without the supervised term {nats["without the supervised term"]}. Trained on its own answers the model moves away: {nats["the agent's answers"]}. What counts is **whose answers are chosen** and **how far the policy may go**. Neither the moving reference nor preferences, beside the supervised term, are shown to add to that.
+The untuned model gives them {nats["base model"]} nats, a taught phase of 256 pairs and 0.4 nats per token {nats["normal"]}, one of 0.8 {nats["to 0.8 nats"]}. From 64 pairs it is {nats["64 pairs"]}, without the supervised term {nats["without the supervised term"]}. Trained on its own answers the model moves away: {nats["the agent's answers"]}. What counts is **whose answers are chosen** and **how far the policy may go**.
 
 ## 6. Size and validity
 
@@ -197,21 +221,21 @@ The untuned model gives them {nats["base model"]} nats, a taught phase of 256 pa
 
 *Left: edits of one main job before programs had a smoke run ([data](figures/failures.csv)). Right: a dot is a search.*
 
-Of {failures["count"].sum()} edits of the embedded model {failed["count"].sum()} failed, most often for {first[0]} and {first[1]}. A smoke run of five calls finds nearly all of them in milliseconds, and is now made of every program.
+Of {failures["count"].sum()} edits {failed["count"].sum()} failed, most often for {first[0]} and {first[1]}. A smoke run of five calls, which every program now has, finds nearly all of them.
 
 A [model of eleven times the size](study/larger_closed_loop/README.md), trained on code, writes {100 * larger.valid_share["base"]:.0f} % valid programs untaught and {100 * larger.valid_share["gated"]:.0f} % taught. Its improvement is {100 * larger.improvement["base"]:.0f} % untaught (the small model's {base:.0f} %), {100 * larger.improvement["gated"]:.0f} % taught: one training, one search.
 
 ## 7. What was not shown
 
 - That a model finds what nobody taught: most improving programs repeat an edit of the training with other numbers.
-- That ATLAS beats no model: a supporter's rules, or random numbers, did better on every task, in the mean.
+- That ATLAS beats every search without a model: sections 2 and 3.
 - That it is the reference that moves: with equal room it has not been compared in a search.
 - That it is preferences: the supervised term, with no DPO beside it, did [at least as well](study/closed_loop/README.md).
 - That tuning adds to a run of four writers: the main job without its phase was not run beside it.
 
 ## Luck and memorising
 
-A run scores its candidates on one fixed task, so a search could memorise it. So the result is the held-out score; reports show the gap to the training score, and whether chance explains it. A table that memorised the default bandit's best arms gained 0.025 on its own task and nothing elsewhere. Scores flatter by luck as well: scored again on three further draws, 40 of 61 improving edits were borne out. More draws to a score help (`env_args`: `replicas`, `count`).
+A search could memorise the one task that its candidates are scored on. So the result is the held-out score; reports show the gap to the training score, and whether chance explains it. A table that memorised the default bandit's best arms gained 0.025 on its own task and nothing elsewhere. Scores flatter by luck as well: on three further draws 40 of 61 improving edits were borne out. More draws to a score help (`env_args`: `replicas`, `count`).
 """
 
 
@@ -256,16 +280,18 @@ def draw_main_job() -> None:
 
 
 def draw_methods() -> None:
-    figure = Figure(figsize=(TEXT_WIDTH, 2.4))
+    figure = Figure(figsize=(TEXT_WIDTH, 2.2))
     panels = figure.subplots(1, len(methods), sharey=True)
     for axes, (task, of) in zip(panels, methods.items(), strict=True):
         axes.axhspan(
             len(METHODS) - len(CONTROLS) - 0.5, len(METHODS) - 0.5, color=MUTED, alpha=0.15, linewidth=0
         )
         for row, arm in enumerate(METHODS):
-            dots(axes, of[arm], row, COLORS[row % len(COLORS)])
-        named = WITHOUT_MODEL[better[task]]
-        axes.set_title(f"{TASKS.get(task, task)}\nbetter: {named}", size=7.5)
+            below = of[arm] < -50
+            dots(axes, of[arm][~below], row, COLORS[row])
+            if below.any():  # their mean would be that of one run
+                axes.plot(0, row, "<", color=COLORS[row], transform=axes.get_yaxis_transform(), clip_on=False)
+        axes.set_title(f"{TASKS.get(task, task)}\nbetter: {CONTROLS[better[task]]}", size=7.5)
         axes.set_ylim(len(METHODS) - 0.5, -0.5)
     panels[0].set_yticks(range(len(METHODS)), METHODS.values())
     figure.supxlabel("held-out improvement, %", size="medium")
