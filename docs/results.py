@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from atlas_gym.experiments.report.style import COLORS, MUTED, TEXT_WIDTH, plot_style
 from atlas_gym.experiments.studies.results import by_task
-from atlas_gym.intervals import Interval, half_width, mean_interval
+from atlas_gym.intervals import half_width, mean_interval
 
 DOCS = Path(__file__).parent
 FIGURES, STUDY = DOCS / "figures", DOCS / "study"
@@ -80,9 +80,7 @@ def main_job_table() -> str:
     }  # fmt: skip
     lines = ["| beside | runs | score: the run, beside it | difference | in words |", "|---|---|---|---|---|"]
     for control, own in main_job.groupby("control", sort=False):
-        found = (
-            Interval(own.ahead.iloc[0], own.half_width.iloc[0]) if len(own) == 1 else mean_interval(own.ahead)
-        )
+        found = mean_interval(own.ahead)
         words = found.in_words("ahead", "behind", "not told apart")
         lines.append(
             f"| {names[str(control)]} | {len(own)} | {own.run.mean():.3f}, {own.beside.mean():.3f} | {found:+.3f} | {words} |".replace(
@@ -185,13 +183,13 @@ Five tasks, 240 evaluations a run; five seeds are planned. In ATLAS four writers
 
 ![Improvement of every run by method and task, controls without a model shaded](figures/methods.png)
 
-*A dot is a run, a bar the mean with its interval, an arrow a run below −50 %, counted as −100 % if below that ([study](study/methods/README.md)).*
+*A dot is a run, a bar the mean with its interval, one below −100 % counts as −100 % ([study](study/methods/README.md)).*
 
 {better_table()}
 
 Beside the better control, known afterwards only, ATLAS is {told(ahead)}; in the mean {over_tasks(ahead)} points. No one control is the better one everywhere: less each of them, on all tasks, ATLAS has {each}.
 
-EvoTune and EvoDPO, whose model learns from its own edits alone, were last compared at commit `a6b99836`: within a point of the model untuned.
+EvoTune and EvoDPO, whose model learns from its own edits alone, were last compared at commit `a6b99836`: not told from the model untuned.
 
 ## 4. The model alone
 
@@ -203,7 +201,7 @@ After two phases that a supporter taught, the model searches by itself on six ba
 
 The base model improves by {base:.0f} %, the gate's policies by **{gated:.0f} %**: {points(paired(alone, "gated", "base"))} points more. Against a fixed reference it is {fixed:.0f} %, {points(paired(alone, "fixed", "base"))} more than the base. Gated less fixed is {points(paired(alone, "gated", "fixed"))}. *No fair comparison*: the fixed reference had half the bound on K̂L, the estimated divergence.
 
-In [the exam](study/wider_taught/README.md) on twelve unseen bandits the gate's policies write 2.9 times as many improving programs among those that are valid and new. Taught policies search better on [tours, circles and bins](study/closed_loop/README.md), [while they are tuned](study/learned/README.md), and on [one bandit](study/one_bandit_learned/README.md).
+In [the exam](study/wider_taught/README.md) on twelve unseen bandits the gate's policies write 2.9 times as many improving programs among those that are valid and new. Taught policies search better on [tours, circles and bins](study/closed_loop/README.md) too, and [while they are tuned](study/learned/README.md); see also [one bandit](study/one_bandit_learned/README.md).
 
 ## 5. What drives it
 
@@ -259,19 +257,11 @@ def draw_main_job() -> None:
     for axes, (control, own) in zip(figure.subplots(1, len(groups), sharey=True), groups, strict=True):
         at = np.arange(len(own))
         axes.errorbar(own.ahead, at, xerr=own.half_width, fmt="s", markersize=3, capsize=2, color=COLORS[0])
-        if len(own) > 1:
-            pooled = mean_interval(own.ahead)
-            axes.errorbar(
-                pooled.mean,
-                len(own),
-                xerr=pooled.half_width,
-                fmt="D",
-                markersize=5,
-                capsize=3,
-                color=COLORS[1],
-            )
+        pooled = mean_interval(own.ahead)
+        look = {"fmt": "D", "markersize": 5, "capsize": 3, "color": COLORS[1]}
+        axes.errorbar(pooled.mean, len(own), xerr=pooled.half_width, **look)
         axes.axvline(0, color="#000000", linewidth=0.8)
-        names = [f"seed {seed}" for seed in own.seed] + ["pooled"] * (len(own) > 1)
+        names = [*(f"seed {seed}" for seed in own.seed), "pooled"]
         axes.locator_params(axis="x", nbins=5)
         title = "tuned less untuned, unseen" if control == "unseen" else f"the run less {control}"
         axes.set(title=title, yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.4, -0.6))
@@ -287,10 +277,7 @@ def draw_methods() -> None:
             len(METHODS) - len(CONTROLS) - 0.5, len(METHODS) - 0.5, color=MUTED, alpha=0.15, linewidth=0
         )
         for row, arm in enumerate(METHODS):
-            below = of[arm] < -50
-            dots(axes, of[arm][~below], row, COLORS[row])
-            if below.any():  # their mean would be that of one run
-                axes.plot(0, row, "<", color=COLORS[row], transform=axes.get_yaxis_transform(), clip_on=False)
+            dots(axes, of[arm], row, COLORS[row])
         axes.set_title(f"{TASKS.get(task, task)}\nbetter: {CONTROLS[better[task]]}", size=7.5)
         axes.set_ylim(len(METHODS) - 0.5, -0.5)
     panels[0].set_yticks(range(len(METHODS)), METHODS.values())
