@@ -126,6 +126,12 @@ def program_in(answer: str | Mapping[str, Any] | Sequence[Mapping[str, Any]]) ->
     return text[start:end]
 
 
+def bare(program: str) -> str:
+    """A program without a byte-order mark and the fence of a code block around it."""
+    program = program.removeprefix("\ufeff")
+    return program_in(program) if program.lstrip().startswith("```") else program
+
+
 def blocks_in(text: str) -> Iterator[tuple[int, int]]:
     """Where the code of each fenced block begins and ends; a block that is not closed is none.
 

@@ -178,13 +178,19 @@ class ServerEngine(Engine):
                 await asyncio.sleep(_PAUSE_S)
 
     def answer(self) -> None:
-        """Have a short request answered now, over a connection of its own; raises :class:`EndpointError`."""
+        """Have a short request answered now, over a connection of its own. Raises :class:`EndpointError`, and
+        :class:`EngineError` if asking again is of no use."""
 
         async def once() -> None:
             async with connected(self.settings, self.settings.reply_bytes) as api:
                 await self._ask(api, self.greeting, None, 0)
 
-        run(once())
+        try:
+            run(once())
+        except EndpointError as error:
+            if error.hopeless or error.status in _FIXES:
+                raise self.hopeless(error) from None
+            raise
 
     def hopeless(self, error: EndpointError) -> EngineError:
         """The error that says what to check."""
@@ -252,8 +258,9 @@ class ChatEngine(ServerEngine):
                 api, [{"role": "user", "content": prompt}], seed=seed, schema=schema,
                 temperature=self.sampling.temperature, deadline_s=self.settings.deadline_s,
             )  # fmt: skip
-        except EndpointError as error:
-            if error.reached and not error.status:  # it may have written before the exchange failed
+        except (EndpointError, asyncio.CancelledError) as error:
+            # It may have written before the exchange failed, or was given up.
+            if not isinstance(error, EndpointError) or (error.reached and not error.status):
                 self._ledger.enter(model, token_estimate(prompt), 0)
             raise
         self._ledger.enter(model, reply.prompt_tokens, reply.completion_tokens)

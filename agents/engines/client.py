@@ -89,9 +89,9 @@ def _key(server: Address) -> str:
     name = server.api_key_env
     key = os.environ.get(name, "").strip() if name else ""
     if name and not key:
-        raise EndpointError(f"the environment variable {name} is not set", reached=False)
+        raise EndpointError(f"the environment variable {name} is not set", reached=False, hopeless=True)
     if not (key.isascii() and key.isprintable()):
-        raise EndpointError(f"the variable {name} does not hold a usable key", reached=False)
+        raise EndpointError(f"the variable {name} does not hold a usable key", reached=False, hopeless=True)
     return key
 
 
@@ -139,6 +139,7 @@ async def connected(server: Address, reply_bytes: int, retries: int = 0) -> Asyn
     async def bound(response: httpx2.Response) -> None:
         if response.headers.get("Content-Encoding", "identity") != "identity":
             raise EndpointError("the server compressed its reply unasked")
+        response.encoding = "utf-8"  # not the codec that the server names: some take quadratic time
         response.stream = Bounded(response)
 
     key = _key(server)

@@ -1,7 +1,5 @@
 """What a step of decoding reads and writes, as tensors of one shape, and a few shapes kept with their graphs."""
 
-import math
-
 import torch
 
 from atlas_gym.agents.models.captured import Captured
@@ -79,7 +77,7 @@ class Shelf:
     """Slots of few shapes, each with its graph, kept from batch to batch while they take no more than `room` bytes, the
     latest always. Weights change in place, so graphs stay right. `graphs`: steps are captured."""
 
-    def __init__(self, graphs: bool, room: float = math.inf) -> None:
+    def __init__(self, graphs: bool, room: float) -> None:
         self._graphs, self._room = graphs, room
         self._pool = torch.cuda.graph_pool_handle() if graphs else None
         self._kept: dict[Shape, Slots] = {}  # the latest last

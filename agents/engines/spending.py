@@ -18,8 +18,8 @@ LEDGER = "spending.jsonl"
 class Ledger:
     """The tokens of a run, and the budget of each model. Several threads may use it.
 
-    Requests under way when a budget is spent are still answered and paid for: it can be overshot by at most
-    `concurrency` of them for each engine.
+    Requests under way when a budget is spent are given up, and what they read is entered as an estimate: it can be
+    overshot by at most `concurrency` of them for each engine.
     """
 
     def __init__(self, path: Path) -> None:

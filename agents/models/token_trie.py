@@ -63,23 +63,15 @@ def token_trie(sequences: Sequence[Sequence[int]]) -> TokenTrie:
     return TokenTrie(tokens, depths, paths)
 
 
-def families(
-    sequences: Sequence[Sequence[int]], *, share: float = 0.5, limit: int | None = None
-) -> list[list[int]]:
+def families(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
     """Indices of the sequences, none of them empty, that are worth one trie, in sorted order of their tokens: at least
-    a `share` of each is common with the one before it, and a trie has at most `limit` nodes, unless one sequence has
-    more."""
+    half of each is common with the one before it."""
     groups: list[list[int]] = []
-    nodes = 0
     for index in sorted(range(len(sequences)), key=lambda index: list(sequences[index])):
         sequence = sequences[index]
-        common = common_prefix(sequences[groups[-1][-1]], sequence) if groups else 0
-        fresh = len(sequence) - common
-        if not groups or common < share * len(sequence) or (limit is not None and nodes + fresh > limit):
+        if not groups or 2 * common_prefix(sequences[groups[-1][-1]], sequence) < len(sequence):
             groups.append([])
-            nodes, fresh = 0, len(sequence)
         groups[-1].append(index)
-        nodes += fresh
     return groups
 
 

@@ -20,12 +20,13 @@ from collections import deque
 import numpy as np
 
 from atlas_gym.agents.population.candidate import Candidate
-from atlas_gym.agents.population.clusters import RADIUS, Clusters, signature
+from atlas_gym.agents.population.clusters import Clusters, signature
 
 CAPACITY = 8
 """Number of programs in the population."""
 LONGEST_PARENT = 4_000
-"""Programs with more characters than this never become parents (prompts would outgrow the model)."""
+"""Programs with more characters than this never become parents (prompts would outgrow the model), unless the start is
+about as long."""
 FAILED = 32
 """How many failed programs are remembered."""
 
@@ -33,14 +34,15 @@ FAILED = 32
 class Island:
     """One population."""
 
-    def __init__(self, index: int, *, temperature: float = 0.01, radius: float = RADIUS, round: int = 0):
+    def __init__(self, index: int, *, temperature: float = 0.01, round: int = 0):
         self.index = index
         self.round = round
         """Round of the latest record."""
         self.failed: deque[Candidate] = deque(maxlen=FAILED)
         """The latest programs that failed."""
         self._temperature = temperature
-        self.clusters = Clusters(radius)
+        self._longest = LONGEST_PARENT
+        self.clusters = Clusters()
         self.population: list[Candidate] = []
         self.cluster_of: list[int] = []
         """The cluster of each of the population."""
@@ -68,7 +70,11 @@ class Island:
     def _keep(self, record: Candidate, cluster: int) -> None:
         if cluster == len(self._parents):
             self._parents.append([])
-        if len(record.program) > LONGEST_PARENT:
+        if (
+            record.origin == "seed"
+        ):  # what is searched from can be a parent, and so can what is a little longer
+            self._longest = max(self._longest, 5 * len(record.program) // 4)
+        if len(record.program) > self._longest:
             return
         parents = self._parents[cluster]
         insort(parents, record, key=_rank)

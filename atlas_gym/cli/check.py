@@ -14,7 +14,7 @@ from typing import Any, Literal
 from atlas_gym.arguments import SET, at_least_one, progress
 from atlas_gym.evaluation import ConfinedEvaluator, Evaluation, Evaluator, EvaluatorError, InfrastructureError
 from atlas_gym.evaluation.server import computing_at_most
-from atlas_gym.hidden_streams import hidden_stream
+from atlas_gym.hidden_streams import SecretError, hidden_stream
 from atlas_gym.mistake import in_a_line
 from atlas_gym.tasks.constants import constants_from
 from atlas_gym.tasks.program_task import ProgramTask
@@ -119,7 +119,7 @@ def findings(task: ProgramTask, evaluator: Evaluator, seeds: int = 4) -> Iterato
         }
         lack = next((lack for lack, holds in lacks.items() if holds), "")
         yield Finding("head-room", "note" if lack else "ok", f"{text}: {lack}" if lack else text)
-    except EvaluatorError:
+    except (EvaluatorError, SecretError):
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the author's own methods raise is a finding
         yield Finding("methods", "wrong", in_a_line(error))

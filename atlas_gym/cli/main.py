@@ -21,6 +21,7 @@ from atlas_gym.cli.serve import add_serve
 from atlas_gym.envs.episode import feedback_text
 from atlas_gym.evaluation import Evaluation, EvaluatorError, EvaluatorPool, Limits
 from atlas_gym.evaluation.processes import core_count
+from atlas_gym.hidden_streams import SecretError
 from atlas_gym.intervals import mean_interval
 from atlas_gym.tasks.constants import constants_from
 from atlas_gym.tasks.program_task import SPLITS, ProgramTask
@@ -28,7 +29,7 @@ from atlas_gym.tasks.registry import make_task, registered_ids
 
 _EXPECTED_ERRORS = (
     *(ValueError, TypeError, OSError, ImportError, NotImplementedError),
-    *(EvaluatorError, DependencyNotInstalled),
+    *(EvaluatorError, SecretError, DependencyNotInstalled),
 )
 """What a wrong argument or a missing part of the machine raises: worth a line, not a traceback."""
 

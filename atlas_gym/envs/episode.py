@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import Any, SupportsIndex
 
 from atlas_gym.evaluation.result import Evaluation, Limits, Status
+from atlas_gym.program_text import bare
 from atlas_gym.tasks.program_task import ProgramTask
 
 
@@ -65,7 +66,7 @@ class Episode:
         if evaluation.score is None:
             return self.task.worst_score
         if self.incumbent_score is None or evaluation.score > self.incumbent_score:
-            self.incumbent, self.incumbent_score = program, evaluation.score
+            self.incumbent, self.incumbent_score = bare(program), evaluation.score
         return evaluation.score
 
     def observation(self) -> str:

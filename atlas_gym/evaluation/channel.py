@@ -100,7 +100,7 @@ class Channel:
             return reply
         if missing < 0:  # it may have failed right after its answer, for want of memory say
             if reply[missing] == ERROR:
-                raise self._reported_failure(reply[missing + 1 :])
+                raise self._reported_failure(reply[len(reply) + missing + 1 :])
             raise CandidateError("the program answered more than once", Status.VIOLATION)
         if missing > most_bytes:
             raise CandidateError(f"an answer of more than {most_bytes >> 20} MiB")

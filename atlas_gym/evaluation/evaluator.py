@@ -30,7 +30,7 @@ from atlas_gym.evaluation.result import (
     Status,
 )
 from atlas_gym.evaluation.workers import ForkServerFailed, ForkServerHandle, clock, failure_from_exit
-from atlas_gym.program_text import program_in
+from atlas_gym.program_text import bare
 from atlas_gym.sandbox.confinement import ALL_LAYERS
 from atlas_gym.sandbox.wire import KILLED_BY_WATCHDOG
 from atlas_gym.text import sanitise
@@ -236,9 +236,7 @@ def encode(program: str, limits: Limits) -> tuple[bytes, str]:
     """The program in UTF-8, without a byte-order mark or the fence of a code block, or why it cannot be one."""
     if not isinstance(program, str):
         return b"", f"a program is text, not {type(program).__name__}"
-    program = program.removeprefix("\ufeff")
-    if program.lstrip().startswith("```"):
-        program = program_in(program)
+    program = bare(program)
     if len(program) > limits.source_chars:
         return b"", f"it has {len(program)} characters; {limits.source_chars} are allowed"
     try:

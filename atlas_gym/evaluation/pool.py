@@ -90,9 +90,9 @@ class Pool:
         """
         if os.getpid() != self._owner:
             raise RuntimeError("a pool cannot be used in a fork of the process that made it")
-        source, unfit = encode(program, task.limits)
+        _, unfit = encode(program, task.limits)
         future: Future[Evaluation] = Future()
-        self._crew.put(_Work(source.decode(), task, future), at_once=bool(unfit))
+        self._crew.put(_Work("" if unfit else str(program), task, future), at_once=bool(unfit))
         if unfit:  # what is no text need not be something that can travel
             future.set_result(Evaluation(Status.INVALID, None, unfit))
         return future

@@ -7,8 +7,11 @@ is used through `array`, `number`, `integer`, `text` or `parts`, which end the e
 prompt unless it is of the kind, the shape and the range that were asked for.
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from atlas_gym.evaluation.channel import CandidateError, Channel
 from atlas_gym.sandbox.call_driver import CALL, CALL_MANY, KEEP, LOAD, REPLY, REQUEST, RESTART
@@ -21,6 +24,17 @@ MAX_REPLY_BYTES = 8 * 2**20
 
 class Enough(BaseException):
     """A smoke run has seen enough of the program; no error, so that no task's own `except Exception` keeps it."""
+
+
+@contextlib.contextmanager
+def scoring() -> Iterator[None]:
+    """Arithmetic with answers: what is not finite in the end is refused there, that a small answer's square is 0 is no
+    error at all, and what overflows is the answer's fault."""
+    try:
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            yield
+    except OverflowError as error:  # the square of a finite answer need not be one
+        raise CandidateError(f"its answers are too large to be scored: {error}") from None
 
 
 class Program:
@@ -117,7 +131,7 @@ class Calls:
             self._left -= 1 if operation == CALL else len(value[0])
         try:
             request = encode(value, REQUEST.size)
-        except TypeError as error:
+        except (TypeError, OverflowError) as error:
             raise TypeError(f"{self.name} cannot be given {error}") from None
         REQUEST.pack_into(request, 0, operation, run, len(request) - REQUEST.size)
         reply = self._channel.converse(request, REPLY, MAX_REPLY_BYTES)

@@ -150,6 +150,8 @@ def _text_of(program: Callable[..., Any], function: str) -> str:
             f"{program.__name__} uses {', '.join(names)}, which programs do not have: they are the function's own "
             "text, with np and math; import or define it within the function, or give the program as a text"
         )
-    if function:
-        source = re.sub(rf"\bdef {program.__name__}\b", f"def {function}", source, count=1)
+    if function and function != (own := program.__name__):
+        source = re.sub(rf"\bdef {own}\b", f"def {function}", source, count=1)
+        if own in used:  # it calls itself
+            source += f"\n\n{own} = {function}\n"
     return f"import numpy as np\n\n\n{source}"

@@ -32,10 +32,10 @@ from typing import Any, ClassVar, Self, dataclass_transform
 import cloudpickle
 import numpy as np
 
-from atlas_gym.evaluation.channel import CandidateError, Channel, Task
+from atlas_gym.evaluation.channel import Channel, Task
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits
 from atlas_gym.hidden_streams import hidden_stream
-from atlas_gym.tasks.calls import Calls, Program
+from atlas_gym.tasks.calls import Calls, Program, scoring
 from atlas_gym.tasks.constants import make_constants, refuse_change, values_of
 from atlas_gym.tasks.drawing import as_image, as_text
 from atlas_gym.tasks.given_programs import Expert, GivenExperts, GivenStart, read_programs
@@ -247,15 +247,11 @@ class ProgramTask:
         """Play the trusted side of one evaluation and score the program."""
         instances = self.copies()
         calls = Calls(channel, self.function, self.program_seed)
-        try:
-            # What is not finite in the end is refused there; that a small answer's square is 0 is no error at all.
-            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-                results = list(self.score_all(calls, instances))
+        with scoring():
+            results = list(self.score_all(calls, instances))
             if len(results) != len(instances):
                 raise ValueError(f"score_all returned {len(results)} results for {len(instances)} instances")
             return summary(results, self.floor, self.metrics)
-        except OverflowError as error:  # the square of a finite answer need not be one
-            raise CandidateError(f"its answers are too large to be scored: {error}") from None
 
     def copies(self) -> list[Any]:
         """The instances, copied: one evaluation must not change the next one's."""

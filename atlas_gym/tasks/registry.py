@@ -10,6 +10,7 @@ A reference can name code to import. Where references come from data that others
 import hashlib
 import importlib
 import importlib.util
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -192,7 +193,8 @@ def load_file(path: Path) -> ModuleType:
     folder = str(path.parent)
     if folder not in sys.path:
         sys.path.append(folder)
-    name = f"{_FILE}{path.stem}"
+    # Files of one name may lie in two folders.
+    name = f"{_FILE}{path.stem}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no Python file")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from atlas_gym.evaluation.channel import Channel
 from atlas_gym.evaluation.result import Evaluation, Judgement, Limits, Status
-from atlas_gym.tasks.calls import Calls, Enough
+from atlas_gym.tasks.calls import Calls, Enough, scoring
 
 if TYPE_CHECKING:
     from atlas_gym.tasks.program_task import ProgramTask
@@ -59,6 +59,6 @@ class SmokeRun:
 
     def judge(self, channel: Channel) -> Judgement:
         calls = Calls(channel, self.task.function, self.task.program_seed, most=CALLS)
-        with contextlib.suppress(Enough):
+        with contextlib.suppress(Enough), scoring():
             self.task.score_all(calls, self.task.copies()[:1])
         return Judgement(0.0)

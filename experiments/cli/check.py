@@ -1,6 +1,6 @@
 """Whether a file of settings is fit for use, before anything runs: `atlas check FILE.yaml`.
 
-A configuration, a plan of a study, or a sweep, of which the least and the greatest values are tried.
+A configuration, a plan of a study, or a sweep, of which every value is tried with the first values of the others.
 """
 
 import sys
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "arms" in values:
             print(f"ok    a plan of {len(read_plan(path).runs())} runs")
         elif "parameters" in values:
-            configs = [sweep_run(values, last) for last in (False, True)]
+            configs = sweep_runs(values)
             print(f"ok    a sweep of {configs[0].method} over {', '.join(values['parameters'])}")
         else:
             Tasks(config := load_config(path, {}))
@@ -38,22 +38,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def sweep_run(sweep: Mapping[str, Any], last: bool) -> RunConfig:
-    """The configuration of a sweep's run that has the first, or the last, value of every parameter.
+def sweep_runs(sweep: Mapping[str, Any]) -> list[RunConfig]:
+    """The configuration of the sweep's run that has the first value of every parameter, and of those that have another
+    value of one of them.
 
     Raises:
         SettingsError: a parameter is no setting, or has a value that none takes.
     """
-    words = []
-    for name, about in sweep["parameters"].items():
-        try:
-            values = about.get("values") or (
-                [about["value"]] if "value" in about else [about["min"], about["max"]]
-            )
-        except (AttributeError, KeyError):
-            raise SettingsError(f"parameters.{name} needs `value`, `values`, or `min` and `max`") from None
-        words.append(f"--{name}={values[-1 if last else 0]}")
-    flags, settings = read_arguments(words)
-    config = load_config(find("configs", flags.config) if flags.config else None, settings)
-    Tasks(config)
-    return config
+    if not isinstance(sweep["parameters"], Mapping):
+        raise SettingsError("parameters: name each, with its `value`, `values`, or `min` and `max`")
+    values = {name: _values(str(name), about) for name, about in sweep["parameters"].items()}
+    first = {name: own[0] for name, own in values.items()}
+    chosen = [first, *({**first, name: value} for name, own in values.items() for value in own[1:])]
+    configs = []
+    for own in chosen:
+        flags, settings = read_arguments([f"--{name}={value}" for name, value in own.items()])
+        config = load_config(find("configs", flags.config) if flags.config else None, settings)
+        Tasks(config)
+        configs.append(config)
+    return configs
+
+
+def _values(name: str, about: object) -> list[Any]:
+    """The values of a parameter, of a distribution its ends."""
+    if isinstance(about, Mapping):
+        if isinstance(values := about.get("values"), list) and values:
+            return values
+        if "value" in about:
+            return [about["value"]]
+        if {"min", "max"} <= about.keys():
+            return [about["min"], about["max"]]
+    raise SettingsError(f"parameters.{name} needs `value`, `values`, or `min` and `max`")

@@ -29,6 +29,8 @@ def main(arguments: list[str] | None = None) -> tuple[str, float]:
     # A step of a quarter of the box, as the library advises; its seed 0 would mean the clock.
     settings = {"bounds": [-1.0, 1.0], "seed": options.seed + 1, "verbose": -9}
     strategy = cma.CMAEvolutionStrategy(np.zeros(template.size), 0.5, settings)
+    if options.budget < strategy.popsize:
+        parser.error(f"--budget must be at least {strategy.popsize}, a generation")
     best, score = "", -np.inf
     reward = ProgramReward(options.env_id, workers=options.workers, **constants)
     for _ in range(options.budget // strategy.popsize):

@@ -148,8 +148,9 @@ class WandbObserver(Observer):
         folder = self._store.folder
         kept = [path for path in (*paths, folder / "config.yaml") if path.exists()]
         self._use(lambda run: self._keep(run, "report", "report", kept))
-        if adapters := sorted((folder / "adapters").glob("phase-*")):
-            self._use(lambda run: self._keep(run, "adapters", "model", adapters[-1:]))
+        tuned = [self._store.phase_folder(row["phase"]) for row in self._store.tuned_phases()[-1:]]
+        if tuned and tuned[0].is_dir():
+            self._use(lambda run: self._keep(run, "adapters", "model", tuned))
 
     def _keep(self, run: Any, name: str, kind: str, paths: list[Path]) -> None:
         artifact = self._wandb.Artifact(f"{name}-{self._id}", type=kind)
@@ -164,12 +165,12 @@ class WandbObserver(Observer):
         self._run = None
 
     def _log(self, axis: str, number: int, rows: list[Row]) -> bool:
-        """Log rows once; False if they have been logged.
+        """Log rows once; False if they have been logged, or there is no tracking: a resumed run tells them again.
 
         That they are is noted first, so that a process killed in between loses these rows rather than logging them
         twice. A tuple in a row is what W&B shows: `Html`, `Image` or `Table`, and what that is made of.
         """
-        if number <= self._logged[axis]:
+        if self._run is None or number <= self._logged[axis]:
             return False
         self._logged |= {axis: number, "step": self._step + len(rows)}
         self._store.set_meta("wandb_logged", self._logged)

@@ -14,17 +14,20 @@ import pandas as pd
 
 from atlas_gym.agents.population.candidate import Candidate
 from atlas_gym.trainers.loop.confirmation import HeldOutGap, held_out_gap
-from atlas_gym.trainers.loop.control import FOLDER, NAMES
+from atlas_gym.trainers.loop.control import FOLDER, NAMES, UNSEEN_BASE, UNSEEN_TUNED
 from atlas_gym.trainers.store.plain import read_mapping
 from atlas_gym.trainers.store.queries import held_out_key
 from atlas_gym.trainers.store.store import RunStore, StoreError
 
 BEST_SHOWN = 5
 """Best programs that are read of a run."""
+UNSEEN = "unseen"
+"""Names the comparison of the tuned and the base model on instances that no phase saw."""
 BY_HAND = "by_hand"
 """Where a run's store has the best score of the task's experts on each instance."""
 CALLS_SHOWN = 1000
-"""Supporter calls up to which a report has all; of more, those about phases and an even choice of the others."""
+"""Supporter calls up to which a report has all replies; of more, those about phases and an even choice of the others.
+"""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class RunData:
     exams: Mapping[int, Mapping[str, Any]]
     """Answers to the exam by phase; 0 is the base model."""
     supporter_calls: tuple[Mapping[str, Any], ...]
-    """Calls of supporters, in order; see `CALLS_SHOWN`."""
+    """Calls of supporters, in order; their `reply` is None where it is not shown (`CALLS_SHOWN`)."""
     held_out: Mapping[str, Mapping[str, Any]]
     """Confirmation of initial and best programs by `held_out_key`, where there is one yet."""
     ends: tuple[tuple[Candidate, Candidate], ...]
@@ -112,10 +115,27 @@ class RunData:
         return {name: run for name, run in runs.items() if run.curve}
 
     @property
+    def beside(self) -> dict[str, "RunData"]:
+        """The controls that search on the run's own instances."""
+        return {name: own for name, own in self.controls.items() if name not in (UNSEEN_TUNED, UNSEEN_BASE)}
+
+    @property
+    def compared(self) -> list[tuple[str, "RunData", "RunData"]]:
+        """What is compared, by name: the run with each control, and the tuned model's search with the base model's
+        (`UNSEEN`). Only what is scored on seeds of one kind: a control that is under way waits."""
+        pairs = [(name, self, other) for name, other in self.beside.items()]
+        if {UNSEEN_TUNED, UNSEEN_BASE} <= self.controls.keys():
+            pairs.append((UNSEEN, self.controls[UNSEEN_TUNED], self.controls[UNSEEN_BASE]))
+        return [(name, one, other) for name, one, other in pairs if one.confirmed == other.confirmed]
+
+    @property
     def found(self) -> pd.Series:
-        """Score of the best program by instance: the mean over the held-out seeds, until then the training score."""
+        """Score of the best program by instance: the mean over the held-out seeds; until all have one (`confirmed`),
+        the training score."""
         ends = {best.island % self.instances: best for _, best in self.ends}
-        scores = {number: self.held_out_scores(best) or [best.value] for number, best in ends.items()}
+        scores = {
+            n: self.held_out_scores(best) if self.confirmed else [best.value] for n, best in ends.items()
+        }
         return pd.Series({number: sum(own) / len(own) for number, own in sorted(scores.items())})
 
     @property
@@ -125,13 +145,14 @@ class RunData:
 
     @property
     def confirmed(self) -> bool:
-        """The run has come to its end: its best program is confirmed on held-out seeds."""
-        return bool(self._confirmation(self.best))
+        """The run has come to its end: the best program of each instance is confirmed on held-out seeds."""
+        return bool(self.ends) and all(self.held_out_scores(best) for _, best in self.ends)
 
     def everything(self) -> Iterator[Candidate]:
-        """Every candidate with its texts, by id."""
+        """Every candidate with its texts, by id; those that taught, last."""
         with RunStore.open_readonly(self.folder) as store:
             yield from store.candidates()
+            yield from store.taught(len(self.phases) + 1)
 
     def setting(self, key: str, default: Any = None) -> Any:
         """A setting by its dotted name."""
@@ -202,7 +223,8 @@ def read_run(folder: Path) -> RunData:
             phases=tuple(store.phases()),
             exams=store.exams(),
             supporter_calls=tuple(
-                c for i, c in enumerate(store.supporter_calls()) if c["phase"] is not None or i % every == 0
+                call if call["phase"] is not None or i % every == 0 else {**call, "reply": None}
+                for i, call in enumerate(store.supporter_calls())
             ),
             held_out={key: found for key in keys if (found := store.held_out(key)) is not None},
             ends=ends,

@@ -31,15 +31,10 @@ def score_limits(runs: Iterable[RunData]) -> tuple[float, float] | None:
     """
     runs = [run for run in runs if run.curve]
     ends = [float(run.candidates.score.max()) for run in runs]
-    ends += [own.curve[-1][1] for run in runs for own in _beside(run).values()]
+    ends += [own.curve[-1][1] for run in runs for own in run.beside.values()]
     ends += [run.by_hand for run in runs if run.by_hand is not None]
     low, high = min((run.curve[0][1] for run in runs), default=0.0), max(ends, default=0.0)
     return (2 * low - high, high + 0.06 * (high - low)) if high > low else None
-
-
-def _beside(run: RunData) -> dict[str, RunData]:
-    """The controls that search on the run's own instances."""
-    return {name: own for name, own in run.controls.items() if name not in (UNSEEN_TUNED, UNSEEN_BASE)}
 
 
 def draw_scores(run: RunData, title: str = "", limits: tuple[float, float] | None = None) -> Figure:
@@ -53,7 +48,7 @@ def draw_scores(run: RunData, title: str = "", limits: tuple[float, float] | Non
         for origin, color in zip(WRITERS, DOTS, strict=True):
             if len(own := rows[rows.origin == origin]):
                 axes.plot(own.number, own.score, ".", color=color, label=origin, markersize=3, alpha=0.6)
-        for (name, own), color in zip(_beside(run).items(), COLORS[1:], strict=False):
+        for (name, own), color in zip(run.beside.items(), COLORS[1:], strict=False):
             axes.step(*zip(*own.curve, strict=True), where="post", color=color, linewidth=1.0, label=name)
         axes.step(*zip(*run.curve, strict=True), where="post", color=COLORS[0], label="this run")
         explored = run.candidates.id >= 0  # what teaches comes behind its round, in the phase

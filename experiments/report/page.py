@@ -132,7 +132,7 @@ def _run(run: RunData, limits: tuple[float, float] | None) -> dict[str, Any]:
         "phases": tables.phase_table(run),
         "decisions": [_decision(phase) for phase in run.phases],
         "callers": tables.caller_table(run),
-        "calls": run.supporter_calls,
+        "calls": [call for call in run.supporter_calls if call.get("reply") is not None],
         "authors": tables.author_table(run),
         "failures": tables.failure_table(run),
         "config": yaml_text.dump(dict(run.config)),

@@ -5,10 +5,9 @@ import math
 
 import pandas as pd
 
-from atlas_gym.experiments.report.data import RunData
+from atlas_gym.experiments.report.data import UNSEEN, RunData
 from atlas_gym.intervals import mean_interval
 from atlas_gym.trainers.data.comparison import Comparison
-from atlas_gym.trainers.loop.control import UNSEEN_BASE, UNSEEN_TUNED
 from atlas_gym.trainers.loop.exam import learned
 
 _MEANINGS = {
@@ -28,16 +27,17 @@ def counted(run: RunData) -> str:
 
 def said(run: RunData) -> str:
     """A line each for the search and for what tuning adds, as far as there are controls."""
-    beside = {name: other for name, other in run.controls.items() if name not in (UNSEEN_TUNED, UNSEEN_BASE)}
-    lines = [f"Best program of each instance, {_seeds(run)}: {run.found.mean():.4f}."] if beside else []
-    for name, other in beside.items():
+    lines = []
+    for name, one, other in run.compared:
+        if name == UNSEEN:
+            lines.append(
+                f"The agent alone on instances that no phase saw, {_seeds(one)}: tuned {one.found.mean():.4f}, base "
+                f"model {other.found.mean():.4f}; tuned {_difference(one, other)}."
+            )
+            continue
+        if not lines:
+            lines.append(f"Best program of each instance, {_seeds(run)}: {run.found.mean():.4f}.")
         lines.append(f"{name}: {other.found.mean():.4f}; the run {_difference(run, other)}.")
-    if UNSEEN_TUNED in run.controls and UNSEEN_BASE in run.controls:
-        tuned, base = run.controls[UNSEEN_TUNED], run.controls[UNSEEN_BASE]
-        lines.append(
-            f"The agent alone on instances that no phase saw, {_seeds(tuned)}: tuned {tuned.found.mean():.4f}, base "
-            f"model {base.found.mean():.4f}; tuned {_difference(tuned, base)}."
-        )
     return "\n".join(lines)
 
 

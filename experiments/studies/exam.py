@@ -65,10 +65,7 @@ def examined(
     with EvaluatorPool(workers) as pool:
         for run in runs:
             config = load_config(run / "config.yaml", {"exam": settings})
-            torch.set_num_threads(config.torch_threads)
-            # A run that asked for a GPU can be examined on a machine without one.
-            device = device_of(replace(config, device="auto") if config.device == "cuda" else config)
-            policy = load_policy(config, resolve_model(config.model), device)
+            policy = policy_of(config)
             with RunStore.open_readonly(run) as store:
                 task = make_task(config.env, **config.env_args)
                 agent = ResearchAgent(task, config.agent, seed=config.seed, chat=chat_of(policy.tokenizer))
@@ -84,13 +81,20 @@ def examined(
                 elif own != asked:
                     text = f"{run} asks its model otherwise than {runs[0]}: examine it by itself"
                     raise SettingsError(text)
-                phases = sorted((run / "adapters").glob("phase-*"))
-                if not phases:
+                if not (phases := store.tuned_phases()):
                     raise SettingsError(f"{run} has no phase")
-                policy.restore(POLICY, phases[-1] / POLICY)
+                policy.restore(POLICY, store.phase_folder(phases[-1]["phase"]) / POLICY)
                 tuned = answers(policy, config, exam)
                 progress()
             yield run.name, learned({BASE: base, 1: tuned})[1]
+
+
+def policy_of(config: RunConfig) -> Policy:
+    """A run's model, as it is before anything tunes it."""
+    torch.set_num_threads(config.torch_threads)
+    # A run that asked for a GPU can be examined on a machine without one.
+    device = device_of(replace(config, device="auto") if config.device == "cuda" else config)
+    return load_policy(config, resolve_model(config.model), device)
 
 
 def answers(policy: Policy, config: RunConfig, exam: Exam) -> dict[str, Any]:

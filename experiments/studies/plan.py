@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from atlas_gym.experiments.shipped import find
-from atlas_gym.trainers.loop.config import RunConfig, load_config
+from atlas_gym.trainers.loop.config import RunConfig, for_method, load_config
 from atlas_gym.trainers.loop.tasks import Tasks
 from atlas_gym.trainers.store.plain import SettingsError, build, merge, read_layers
 
@@ -79,6 +79,7 @@ class Plan:
         planned = []
         for seed, (name, task), (arm_name, arm) in product(self.seeds, self.tasks.items(), self.arms.items()):
             base = read_layers(find("configs", task.config), "the configuration") if task.config else {}
+            base = for_method(base, arm.method)
             shared = merge(merge(merge(base, self.settings), task.settings), arm.settings)
             settings = merge(shared, {"env": task.env, "method": arm.method, "seed": seed})
             if isinstance(settings.get("adapter"), str):
@@ -107,6 +108,8 @@ def read_plan(path: Path) -> Plan:
         values[part] = {str(name): own or {} for name, own in values[part].items()}
     plan = build(Plan, values, f"{path}: ")
     runs = plan.runs()
+    if not runs:
+        raise SettingsError(f"{path} is a plan of no runs: it needs a task, an arm and a seed")
     for run in runs:
         config = run.config()
         if run.seed == plan.seeds[0]:

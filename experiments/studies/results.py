@@ -15,9 +15,8 @@ from atlas_gym.experiments.report.data import intelligible, read_run
 from atlas_gym.experiments.report.style import COLORS, TEXT_WIDTH, no_formula, plot_style
 from atlas_gym.experiments.report.tables import instance_scores, run_row
 from atlas_gym.experiments.studies.plan import Plan, run_name
-from atlas_gym.experiments.studies.scheduler import DONE
+from atlas_gym.experiments.studies.scheduler import has_ended
 from atlas_gym.intervals import half_width, mean_interval
-from atlas_gym.trainers.loop.control import UNSEEN_BASE, UNSEEN_TUNED
 
 KEY = ["task", "arm", "seed"]
 KINDS = ("runs", "instances", "controls")
@@ -31,10 +30,11 @@ Data = dict[str, pd.DataFrame]
 
 
 def collect(plan: Plan, folder: Path) -> Data:
-    """Results of the finished runs: a row a run, and a row an instance where there are several."""
+    """Results of the finished runs: a row a run, and a row an instance where there are several. `SettingsError` if one
+    was done with other settings than the plan's."""
     rows: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
     for planned in plan.runs():
-        if not (folder / planned.name / DONE).exists():
+        if not has_ended(folder / planned.name, planned):
             continue
         key = {name: getattr(planned, name) for name in KEY}
         run = read_run(folder / planned.name)
@@ -47,14 +47,7 @@ def collect(plan: Plan, folder: Path) -> Data:
                 "improvement": improvement(initial, best),
             }
             rows["instances"].append({**key, "instance": number, **own})
-        pairs = [
-            (name, run, other)
-            for name, other in run.controls.items()
-            if name not in (UNSEEN_TUNED, UNSEEN_BASE)
-        ]
-        if UNSEEN_TUNED in run.controls and UNSEEN_BASE in run.controls:
-            pairs.append(("unseen", run.controls[UNSEEN_TUNED], run.controls[UNSEEN_BASE]))
-        for name, one, other in pairs:
+        for name, one, other in run.compared:
             ahead = mean_interval((one.found - other.found).dropna())
             row = {
                 "control": name,
@@ -84,13 +77,20 @@ def known_runs(data: Data) -> set[str]:
 
 
 def add(old: Data, new: Data) -> Data:
-    """The rows of both; of a run that both have, the new ones."""
+    """The rows of both; of a run that both have, the new ones, in the place of the old."""
     if "runs" not in new:
         return old
     ended = pd.MultiIndex.from_frame(new["runs"][KEY])
     kept = {kind: rows[~pd.MultiIndex.from_frame(rows[KEY]).isin(ended)] for kind, rows in old.items()}
     both = {kind: [data[kind] for data in (kept, new) if kind in data] for kind in KINDS}
-    return {kind: pd.concat(frames) for kind, frames in both.items() if frames}
+    runs = [pd.MultiIndex.from_frame(data["runs"][KEY]) for data in (old, new) if data]
+    order = {run: place for place, run in enumerate(dict.fromkeys(run for own in runs for run in own))}
+
+    def placed(rows: pd.DataFrame) -> pd.DataFrame:
+        places = [order[run] for run in rows[KEY].itertuples(index=False, name=None)]
+        return rows.iloc[np.argsort(places, kind="stable")]
+
+    return {kind: placed(pd.concat(frames)) for kind, frames in both.items() if frames}
 
 
 def write_data(data: Data, folder: Path) -> list[Path]:
@@ -145,8 +145,11 @@ def summaries(
         if len(values) > 1 and len(own) == len(values)
     ]
     beaten = []
-    for task, of in values.items() if controls else ():
-        better = str(of[[name for name in controls if name in of]].mean().idxmax())
+    for task, of in values.items():
+        done = [name for name in controls if name in of]
+        if not done or arms[0] not in of:
+            continue
+        better = str(of[done].mean().idxmax())
         compared = _compared((of[arms[0]] - of[better]).dropna(), "it", form)
         beaten.append({"Task": task, "Better control": better, **compared})
     return pd.DataFrame(rows), pd.DataFrame(over), pd.DataFrame(beaten)

@@ -7,13 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 
 from atlas_gym import yaml_text
 from atlas_gym.experiments.studies.plan import Plan, PlannedRun
 from atlas_gym.hidden_streams import SECRET_VARIABLE
 from atlas_gym.sandbox.confinement import die_with_parent
-from atlas_gym.trainers.loop.config import load_config
+from atlas_gym.trainers.loop.config import changes, load_config
 from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.store import RunStore, StoreError
 
@@ -38,9 +39,10 @@ def do_runs(
         known: names of runs that need not be done.
 
     Raises:
+        SettingsError: a run was done with other settings than the plan's.
         StoreError: another process holds a run.
     """
-    waiting = [run for run in plan.runs() if run.name not in known and not _has_ended(folder / run.name, run)]
+    waiting = [run for run in plan.runs() if run.name not in known and not has_ended(folder / run.name, run)]
     active: dict[subprocess.Popen[bytes], PlannedRun] = {}
     failed = []
     try:
@@ -106,11 +108,17 @@ def _hear_who_asks_to_stop() -> None:
     die_with_parent(signal.SIGINT)
 
 
-def _has_ended(place: Path, run: PlannedRun) -> bool:
-    """The run came to its end, and has as many rounds as the plan asks for."""
+def has_ended(place: Path, run: PlannedRun) -> bool:
+    """The run came to its end, and has as many rounds as the plan asks for; SettingsError if it is another plan's."""
     if not (place / DONE).exists():
         return False
+    wanted = run.config()
     try:
-        return load_config(place / "config.yaml", {}).rounds >= run.config().rounds
+        begun = load_config(place / "config.yaml", {})
     except SettingsError:  # another release's: what it has come to can be read, but it cannot go on
         return True
+    if changed := changes(begun, replace(wanted, rounds=begun.rounds)):
+        raise SettingsError(
+            f"{place} was done with other settings ({changed}): move it away, or give the study another name"
+        )
+    return begun.rounds >= wanted.rounds

@@ -248,6 +248,14 @@ def test_a_run_interrupted_in_a_round_and_in_a_phase_ends_as_if_it_had_not_been(
     assert torch.get_num_threads() == 1
 
 
+def test_no_phase_follows_the_round_that_spends_the_last_evaluation(config, tmp_path):
+    run(replace(config, evaluations=5), tmp_path)
+    candidates, _, phases, *_ = contents(tmp_path)
+    last = max(record.round for record in candidates)
+    assert last < config.rounds
+    assert all(phase["round"] < last for phase in phases)
+
+
 @pytest.mark.parametrize("damage", ["lost", "another phase's"])
 def test_an_adapter_that_is_not_the_one_that_a_phase_left_ends_the_run(config, whole, tmp_path, damage):
     folder = tmp_path / "run"

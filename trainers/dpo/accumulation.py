@@ -60,7 +60,7 @@ Parts = Iterator[list[Part]]
 """For each step of the optimiser its parts, those of this process."""
 
 
-def uneven_parts(batches: Sequence[Sequence[Example]], settings: PhaseSettings, most: int) -> Parts:
+def uneven_parts(batches: Sequence[Sequence[Example]], most: int) -> Parts:
     """The rows of a batch are one part."""
     for batch in batches:
         own = _own(batch)
@@ -68,7 +68,7 @@ def uneven_parts(batches: Sequence[Sequence[Example]], settings: PhaseSettings, 
         yield [_part(packing.passes, packing.places, own, batch)] if own else []
 
 
-def even_parts(batches: Sequence[Sequence[Example]], settings: PhaseSettings, most: int) -> Parts:
+def even_parts(batches: Sequence[Sequence[Example]], most: int) -> Parts:
     """All parts of all batches have one shape, that of the largest, with as many pairs as there is room for."""
     empty, owns, pairs = Example(((), ()), ((), ())), list(map(_own, batches)), len(batches[0])
     while any(owns):

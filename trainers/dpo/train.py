@@ -145,7 +145,7 @@ def _train(
             )
             make_parts = even_parts if even else uneven_parts
             accumulate = Accumulation(policy, learner, settings, graph=policy.device.type == "cuda")
-            for step, parts in enumerate(make_parts(batches, settings, most), 1):
+            for step, parts in enumerate(make_parts(batches, most), 1):
                 accumulate.sums.zero_()
                 for part in parts:
                     accumulate(part)

@@ -108,7 +108,10 @@ class PhaseAdvisers:
         verdict = consultation.advice
         if not verdict.veto:
             return decision
-        return decision.refuse("the inspector objects: " + "; ".join(verdict.reasons))
+        said = "the inspector objects: " + "; ".join(verdict.reasons)
+        return decision.refuse(
+            said if decision.promote else f"{decision.reason.removeprefix('kept: ')}; {said}"
+        )
 
     def _inspection(
         self, number: int, measured: Measured, decision: GateDecision, chosen: Checkpoint

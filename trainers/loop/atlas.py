@@ -73,6 +73,12 @@ class AtlasRun(Parts):
                 self.tell("round", summary, self.agent.best_score)
             self._generator.cache_clear()
 
+    def _spent(self, last: int) -> bool:
+        """All evaluations are spent, by rounds up to this one."""
+        budget = self.config.evaluations
+        spent = budget > 0 and self.store.candidate_counts()["evaluated"] >= budget
+        return spent and self.store.last_round() <= last
+
     def _confirm(self) -> dict[str, Any]:
         """The best program against the first, on random numbers that no candidate was chosen by."""
         summary = confirm(self.config, self.store, self.pool, self.tell)
@@ -85,6 +91,8 @@ class AtlasRun(Parts):
         self._seed()
         for k, (first, last) in enumerate(self.config.blocks, start=1):
             self._explore(first, last)
+            if self._spent(last):
+                break  # no round follows, and so no phase
             if self.tuning and k <= self.config.phases:
                 self.tuning.take(k)
                 self.tell("phase", self.store.phases()[k - 1])

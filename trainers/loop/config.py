@@ -221,7 +221,8 @@ def load_config(path: Path | None, overrides: Mapping[str, Any]) -> RunConfig:
     Raises:
         SettingsError: the file is missing or not YAML, or a setting is unknown or unusable.
     """
-    values = merge({} if path is None else read_layers(path, "the configuration"), overrides)
+    file = {} if path is None else read_layers(path, "the configuration")
+    values = merge(for_method(file, overrides.get("method")), overrides)
     layout = overrides.get("exploration")
     islands = layout.get("islands") if isinstance(layout, Mapping) else None
     if (
@@ -233,6 +234,15 @@ def load_config(path: Path | None, overrides: Mapping[str, Any]) -> RunConfig:
     method = values.get("method", RunConfig.method)
     known = METHODS.get(method, {}) if isinstance(method, str) else {}  # else `build` refuses it by name
     return build(RunConfig, merge(known, values))
+
+
+def for_method(values: Mapping[str, Any], method: object) -> dict[str, Any]:
+    """Settings of a file as another method takes them: who writes is the method's matter, if it says so."""
+    layout, other = values.get("exploration"), method != values.get("method", RunConfig.method)
+    own = METHODS.get(method, {}) if other and isinstance(method, str) else {}
+    if "writers" in own.get("exploration", {}) and isinstance(layout, dict):
+        return {**values, "exploration": {key: value for key, value in layout.items() if key != "writers"}}
+    return dict(values)
 
 
 def as_yaml(config: RunConfig) -> str:

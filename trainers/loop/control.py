@@ -37,15 +37,9 @@ def controls(config: RunConfig, run: RunStore) -> Iterator[tuple[str, RunConfig]
             yield name, alone
         elif name.endswith("-alone") and spent:
             own = replace(layout, writers=_NOBODY | {name.removesuffix("-alone"): 1.0})
-            yield (
-                name,
-                replace(
-                    alone,
-                    evaluations=spent,
-                    rounds=3 * -(-spent // (layout.islands * layout.samples)),
-                    exploration=own,
-                ),
-            )
+            rounds = 3 * -(-spent // (layout.islands * layout.samples))
+            adapter = config.adapter if own.writers[AGENT] else ""  # the others need no model
+            yield name, replace(alone, evaluations=spent, rounds=rounds, exploration=own, adapter=adapter)
     tuned = run.tuned_phases()
     if "unseen" in config.controls and tuned:
         instances = config.exam.instances * config.exam.seeds
@@ -53,7 +47,7 @@ def controls(config: RunConfig, run: RunStore) -> Iterator[tuple[str, RunConfig]
             alone, instances=instances, rounds=config.exam.rounds, evaluations=0, seed=config.seed + _OTHER_TASKS,
             exploration=replace(layout, islands=len(instances), writers=_NOBODY | {AGENT: 1.0}),
         )  # fmt: skip
-        policy = run.folder / "adapters" / f"phase-{tuned[-1]['phase']:03d}" / "default"
+        policy = run.phase_folder(tuned[-1]["phase"]) / "default"
         yield UNSEEN_TUNED, replace(search, adapter=str(policy))
         yield UNSEEN_BASE, search
 
@@ -70,9 +64,10 @@ def open_control(run: RunStore, name: str) -> RunStore:
         store.close()
         shutil.rmtree(folder)
         store = RunStore(folder)
+    # Those that write with the model as the run began: where it got its adapter may be gone.
+    if name in (FROZEN, f"{AGENT}-alone", UNSEEN_BASE) and (run.folder / BEGIN).exists():
+        shutil.copytree(run.folder / BEGIN, folder / BEGIN, dirs_exist_ok=True)
     if name == FROZEN and store.round_summary(0) is None:
-        if (run.folder / BEGIN).exists():
-            shutil.copytree(run.folder / BEGIN, folder / BEGIN, dirs_exist_ok=True)
         tuned = (phase["round"] for phase in run.tuned_phases())
         store.begin_like(run, min(tuned, default=run.last_round()))
     return store

@@ -187,7 +187,6 @@ class Explorer:
             "smoke_failed": len(failed),
             "lost": lost,
             "writers": {name: [count, improving[name]] for name, count in evaluated.items()},
-            "island_best": {str(i): self._island_best(i, records) for i in range(layout.islands)},
             "consulted": len(calls),
             "skipped": [call.reason for call in calls if call.status == "skipped"],
             "tokens": tokens,
@@ -259,10 +258,3 @@ class Explorer:
         for record in records:
             self.cache.record(record)
             self.agent.record(record)
-
-    def _island_best(self, island: int, records: Sequence[Candidate]) -> float | None:
-        """The island's best score once these records are folded in."""
-        known = self.agent.islands.get(island)
-        best = [known.best] if known is not None and known.best is not None else []
-        own = [*best, *(record for record in records if record.island == island)]
-        return max((r.score for r in own if r.score is not None), default=None)

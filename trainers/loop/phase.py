@@ -130,15 +130,12 @@ class Tuning:
 
     def take_exam(self, number: int) -> None:
         """Ask the policy the exam's questions after a phase; before the first it is the base model."""
-        if self.exam is None:
+        if self.exam is None or (number == BASE and BASE in self.store.exams()):
             return
-        taken = number in self.store.exams()
-        if not taken:
-            self.tell("stage", "the exam, on instances that no phase sees")
-            with self.run.backend.serving(POLICY) as generator:
-                self.store.add_exam(number, self.exam.answers(generator))
-        if not (taken and number == BASE):  # every phase begins with it
-            self.tell("exam", number, self.store.exams())
+        self.tell("stage", "the exam, on instances that no phase sees")
+        with self.run.backend.serving(POLICY) as generator:
+            self.store.add_exam(number, self.exam.answers(generator))
+        self.tell("exam", number, self.store.exams())
 
     def scorer(self, k: int, pairs: Sequence[PreferencePair], gate: Sequence[Candidate]) -> Scorer:
         """Ŝ of an adapter by prompt; of likelihood, only of prompts with an answer that is known to improve."""
@@ -173,7 +170,7 @@ class Tuning:
         return len(records), measurements(records, self.run.agent.spec.errors)
 
     def _folder(self, k: int, adapter: str) -> Path:
-        return self.store.folder / "adapters" / f"phase-{k:03d}" / adapter
+        return self.store.phase_folder(k) / adapter
 
     def _skip(self, k: int, reason: str, calls: Sequence[SupporterCall] = ()) -> None:
         """Store the phase as one that did nothing, and the consultations that it has cost all the same."""
@@ -182,9 +179,8 @@ class Tuning:
 
     def _row(self, outcome: PhaseResult, advice: StrategyAdvice) -> dict[str, Any]:
         """What the store keeps of a phase: the result, with step averages and the gate's warnings."""
-        row = plain(outcome)
+        row, chosen = plain(outcome), outcome.checkpoints[outcome.chosen]
         _, last = self.config.blocks[outcome.phase - 1]
-        steps, chosen = row["steps"], outcome.checkpoints[outcome.chosen]
         earlier = [GateDecision(**r["decision"]) for r in self.store.phases() if r.get("decision")]
         return row | {
             "round": last,
@@ -193,11 +189,7 @@ class Tuning:
             "kl": chosen.kl,
             "gain": chosen.gain,
             "gain_error": chosen.gain_error,
-            "loss": sum(s["loss"] for s in steps) / len(steps),
-            "margin": steps[-1]["margin"],
-            "accuracy": sum(s["accuracy"] for s in steps) / len(steps),
             "chosen_reward": late_mean(outcome.steps, "chosen_reward"),
-            "rejected_reward": late_mean(outcome.steps, "rejected_reward"),
             "warnings": [
                 *(gate_warnings([*earlier, outcome.decision]) if outcome.decision is not None else []),
                 *sinking_warnings(outcome.steps, advice.controls.beta),

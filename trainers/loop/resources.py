@@ -193,7 +193,8 @@ def greet_supporters(settings: SupporterSettings) -> None:
 
 
 def silent_servers(config: RunConfig) -> Iterator[str]:
-    """In words, a server with `/v1/completions` that does not answer now; a run waits for it."""
+    """In words, a server with `/v1/completions` that does not answer now; a run waits for it. `EngineError` if asking
+    again is of no use."""
     from atlas_gym.agents.engines.api import CompletionsEngine
     from atlas_gym.agents.engines.client import EndpointError
 

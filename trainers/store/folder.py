@@ -18,7 +18,10 @@ def refuse_links(folder: Path) -> None:
         if place == os.fspath(folder):
             folders[:] = [name for name in folders if name != _FOREIGN or Path(place, name).is_symlink()]
         for path in (Path(place, name) for name in (*folders, *files)):
-            mode = path.lstat().st_mode
+            try:
+                mode = path.lstat().st_mode
+            except FileNotFoundError:  # a run under way has moved or removed it
+                continue
             journal = path.name.endswith("-journal")
             if journal or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                 kind = f"a link to {os.readlink(path)!r}" if stat.S_ISLNK(mode) else "no file"

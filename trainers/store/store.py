@@ -105,6 +105,10 @@ class RunStore(StoreQueries):
                 f"{self.folder} was written with store version {version!r}, this is version {SCHEMA_VERSION}; {way}."
             )
 
+    def phase_folder(self, phase: int) -> Path:
+        """Where a phase's adapters are."""
+        return self.folder / "adapters" / f"phase-{phase:03d}"
+
     def close(self) -> None:
         """Close the database and let go of the folder."""
         self._db.close()
@@ -201,8 +205,10 @@ class RunStore(StoreQueries):
             self._insert_calls(calls, round_, phase)
 
     def add_exam(self, phase: int, result: Mapping[str, Any]) -> None:
-        """Store the answers to the exam that the policy gave after a phase."""
+        """Store the answers to the exam that the policy gave after a phase, in the place of those of a phase that was
+        killed before it was stored."""
         with self.transaction():
+            self._db.execute("DELETE FROM exams WHERE phase = ?", (phase,))
             self._insert("exams", [(phase, json.dumps(result))])
 
     def begin_like(self, other: "RunStore", last: int) -> None:

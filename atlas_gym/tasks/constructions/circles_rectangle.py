@@ -89,7 +89,7 @@ class CirclesRectangle(Construction, id="ATLAS-Construct-CirclesRectangle-v0"):
             beyond = float(min(Fraction(size - two, two), Fraction(10**300)))
             answer.refuse(f"circles that need width plus height {2 * beyond:.2g} too large", "at most 2")
         for (k, (a, b, c)), (other, (d, e, f)) in combinations(enumerate(circles_exact), 2):
-            if (a - d) ** 2 + (b - e) ** 2 < (c + f) ** 2 and (c + f) > 0:
+            if (a - d) ** 2 + (b - e) ** 2 < (c + f) ** 2:
                 answer.refuse(
                     f"circles {k} and {other} overlapping", "circles apart, e.g. radii smaller by 1e-12"
                 )

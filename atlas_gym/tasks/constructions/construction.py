@@ -53,7 +53,7 @@ class Construction(ProgramTask):
     def score(self, program: Program, instance: tuple[int, ...]) -> Judgement:
         """One call, judged exactly: the score is the value against the best known, rounded against the program."""
         value, diagnosis, traces = self.judged(program(*instance))
-        ahead = value / Fraction(repr(self.best_known)) - 1
+        ahead = value / Fraction(str(self.best_known)) - 1
         ahead = max(-_FARTHEST, -ahead if self.lower_is_better else ahead)
         told = min(value, Fraction(10**300))
         return Judgement(at_most(ahead), {"value": float(told)}, diagnosis, traces)

@@ -36,7 +36,7 @@ def heights(answer: Answer, most: int, *, signed: bool = False) -> tuple[np.ndar
         answer.refuse("a function whose integral is not above 0", "one with a positive integral")
     common = math.gcd(*numbers)
     numbers = [number // common for number in numbers]
-    if len(numbers) * _width(numbers, numbers) > _MOST_BITS:
+    if 8 * len(numbers) * _width(numbers, numbers) > _MOST_BITS:
         answer.refuse(
             "heights of too many bits to be multiplied exactly",
             "fewer steps, or heights that are rounded, e.g. np.round(h / h.max() * 2**40)",

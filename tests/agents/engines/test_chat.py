@@ -1,6 +1,8 @@
 """The chat engine: what it sends, what it leaves out when refused, what it costs, and what ends it."""
 
+import codecs
 import json
+import time
 from dataclasses import replace
 from itertools import count
 
@@ -10,6 +12,7 @@ from atlas_gym.agents.engines.client import proxy_of
 from atlas_gym.agents.engines.engine import Completion, EngineError, Sampling
 from atlas_gym.agents.engines.open_engine import open_engine
 from atlas_gym.agents.engines.settings import EngineSettings, ServerSettings
+from atlas_gym.agents.engines.spending import LEDGER, total
 from tests.agents.engines.chat_backend import ASKED, SAID, YES, ask, backend
 from tests.agents.supporters import server as s
 
@@ -117,6 +120,45 @@ def test_a_stalling_endpoint_is_left_at_the_deadline(tmp_path):
     stalling = s.serve(s.STALLING["body byte by byte"])
     with stalling as server, pytest.raises(EngineError, match="no complete reply within"):
         backend(server, tmp_path, deadline_s=0.3, reply_bytes=10**9)
+
+
+def test_the_server_does_not_choose_the_codec_that_reads_its_reply(tmp_path):
+    decoded: list[bytes] = []
+
+    class Slowest(codecs.IncrementalDecoder):  # some take quadratic time, punycode for one
+        def decode(self, data, final=False):
+            decoded.append(bytes(data))
+            return ""
+
+    def search(name):
+        known = codecs.lookup("utf-8")
+        return (
+            codecs.CodecInfo(known.encode, known.decode, incrementaldecoder=Slowest)
+            if name == "slowest"
+            else None
+        )
+
+    reply = s.respond(b"no JSON", "200 OK", "Content-Type: text/plain; charset=slowest\r\n")
+    codecs.register(search)
+    try:
+        with s.serve(reply) as server, pytest.raises(EngineError):
+            backend(server, tmp_path)
+    finally:
+        codecs.unregister(search)
+    assert decoded == []
+
+
+def test_what_is_under_way_when_the_budget_is_spent_is_entered(tmp_path):
+    def behave(received, write):
+        long = received.body["messages"][0]["content"].startswith("Improve")
+        if long and next(numbers) > 1:
+            time.sleep(1.0)
+        SAID(received, write)
+
+    numbers = count(1)
+    with s.serve(YES, behave) as server, pytest.raises(EngineError, match="is spent"):
+        ask(server, tmp_path, *[ASKED] * 8, concurrency=3, budget_tokens=100)
+    assert total(tmp_path / LEDGER)["m at " + server.base_url]["requests"] == len(server.requests)
 
 
 def test_an_endless_refusal_is_bounded(tmp_path):

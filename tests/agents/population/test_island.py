@@ -89,6 +89,16 @@ def test_overlong_programs_are_kept_but_never_become_parents(monkeypatch):
     assert not island.add(windowed(500, -0.1))
 
 
+def test_a_long_start_is_a_parent_and_so_is_what_is_about_as_long():
+    def padded(characters, score, origin):
+        return record(f"{RANDOM}\nTEXT = '{'x' * characters}'\n", score, origin=origin)
+
+    island = Island(0)
+    for candidate in (padded(6000, -0.3, "seed"), padded(7000, -0.2, "agent"), padded(9000, -0.1, "agent")):
+        island.add(candidate)
+    assert [own.score for own in island.population] == [-0.2, -0.3]
+
+
 def test_parents_are_drawn_by_score_and_share_their_clusters_chances():
     island = Island(0, temperature=0.1)
     other = record(RANDOM, -0.25, metrics={"steps": 9.0})

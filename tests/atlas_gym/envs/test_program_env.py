@@ -85,6 +85,10 @@ def test_the_incumbent_is_the_best_program_so_far(env):
         assert info["incumbent"] == best
         assert best.strip() in observation
     assert scores[0] == scores[1] < scores[2] == scores[3]
+    env.reset(seed=0)
+    observation, *_, info = env.step(f"```python\n{GOOD}```\nIt is good.\n")
+    assert info["incumbent"] == GOOD
+    assert "It is good" not in observation
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,14 @@ def test_a_failure_right_after_an_answer_is_no_second_answer(line):
     assert caught.value.status == Status.MEMORY
 
 
+def test_a_failure_of_which_only_the_first_byte_has_arrived_is_no_part_of_the_answer(line):
+    head = struct.Struct("<BI")
+    line.pipe.send_raw(head.pack(0, 2) + b"ok" + bytes([255]))
+    threading.Timer(0.2, line.pipe.send_raw, [ERROR_HEAD.pack(2, 4) + b"full"]).start()
+    with pytest.raises(CandidateError, match=r"^full"):
+        line.channel.converse(bytearray(b"abc"), head, 8)
+
+
 @pytest.mark.parametrize("said", [b"", b"\0an answer"])
 def test_who_listens_no_more_without_a_report_is_gone(line, said):
     line.pipe.send_raw(said)

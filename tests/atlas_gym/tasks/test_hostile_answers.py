@@ -156,4 +156,6 @@ def test_a_finite_answer_whose_square_is_not_is_the_programs_failure(check, said
     evaluation = evaluator.evaluate(f"def echo(x):\n    return {answer}\n", Squared(check=check))
     assert evaluation.status is Status.ERROR
     assert said in evaluation.detail
+    tried = evaluator.evaluate(f"def echo(x):\n    return {answer}\n", Squared(check=check).smoke())
+    assert tried.status is (Status.ERROR if check == "number" else Status.OK)
     assert evaluator.evaluate("def echo(x):\n    return 0.5\n", Squared(check=check)).score == -0.25

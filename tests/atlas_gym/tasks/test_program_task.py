@@ -217,6 +217,35 @@ def test_a_task_that_holds_a_lock_cannot_be_given_to_other_processes():
         pickle.dumps(Locked())
 
 
+def test_an_integer_that_cannot_be_sent_is_the_authors_mistake():
+    class Huge(Threefold):
+        """x: a number."""
+
+        def instances(self, rng):
+            return [10**20]
+
+        def score(self, program, instance):
+            return -abs(program(instance).number())
+
+    with pytest.raises(TypeError, match="double cannot be given an integer beyond 64 bits"):
+        judge_in_process(START, Huge())
+
+
+def halved(x):
+    """Half of it, step by step."""
+    return x if x < 1 else halved(x / 2)
+
+
+def test_an_expert_may_call_itself(evaluator):
+    class Recursive(Threefold):
+        """x: a number."""
+
+        experts = (halved,)
+
+    task = Recursive()
+    assert evaluator.evaluate(task.programs["halved"].program, task).ok
+
+
 def test_an_environment_poses_it():
     env = gym.make("atlas_gym:ATLAS-Bandit-v0")  # importing the package is enough for its own ids
     env.close()

@@ -240,3 +240,14 @@ def test_what_lies_beside_a_task_is_what_its_file_means(form, tmp_path, monkeypa
         assert load_file(own / "task.py").HALF == 0.5
     for name in [name for name in sys.modules if name.partition(".")[0] == "hiding_name"]:
         del sys.modules[name]
+
+
+def test_files_of_one_name_in_two_folders_are_two_tasks(tmp_path):
+    text = ONE.replace("Half-v0", "Same-v0").replace("from beside import right", "right = float")
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "same_task.py").write_text(text)
+    first = load_file(tmp_path / "one" / "same_task.py").Half
+    with pytest.raises(ImportError, match="Same-v0"):
+        load_file(tmp_path / "two" / "same_task.py")
+    assert find_task("Same-v0") is first

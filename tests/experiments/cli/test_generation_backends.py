@@ -49,7 +49,7 @@ def test_three_rounds_and_a_phase(name, tmp_path):
     with RunStore.open_readonly(tmp_path / "run") as store:
         (phase,) = store.phases()
     assert phase["policy_digest"] != phase["reference_digest"] or phase["promoted"]
-    assert phase["loss"] > 0
+    assert phase["steps"][0]["loss"] > 0
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,7 @@ def test_a_phase_has_its_pairs_its_changes_and_both_sides_of_the_gate(runs):
     assert tables.phase_table(replace(runs[0], phases=({"phase": 1, "round": 4, "skipped": "idle"},))).empty
 
 
-def test_supporters_authors_and_failures_are_counted_over_all_candidates(runs):
+def test_supporters_authors_and_failures_are_counted_over_all_candidates(runs, monkeypatch):
     with RunStore.open_readonly(runs[0].folder) as store:
         records = list(store.candidates())
     authors = tables.author_table(runs[0]).set_index("Written by")

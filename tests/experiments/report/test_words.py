@@ -78,6 +78,14 @@ def test_controls_are_read_from_the_runs_folder(tmp_path):
     assert "held-out seeds" in said(own)
 
 
+def test_a_control_that_is_under_way_is_not_compared(tmp_path):
+    folder = make_run(tmp_path / "run", Layout(rounds=2, instances=3))
+    make_run(folder / "controls" / "numbers-alone", Layout(rounds=2, instances=3), finished=False)
+    own = read_run(folder)
+    assert (own.confirmed, own.controls["numbers-alone"].confirmed) == (True, False)
+    assert said(own) == ""
+
+
 def answers(valid):
     """Four instances with a prompt each; by instance, how many of ten samples are valid copies."""
     samples = [

@@ -10,6 +10,7 @@ from atlas_gym.agents.models.settings import LoraSettings
 from atlas_gym.experiments.studies import exam
 from atlas_gym.trainers.loop.config import load_config, save_config
 from atlas_gym.trainers.store.store import RunStore
+from tests.agents.records import record
 from tests.tiny_model import save_tiny_model
 
 
@@ -22,7 +23,9 @@ def a_run(folder, run, **settings):
     """A run with one phase, which changed nothing."""
     common = {"model": str(folder), "lora": {"rank": 4, "alpha": 8}, "torch_threads": 1, "start": "inlined"}
     common["env_args"] = {"horizon": 60, "replicas": 1, "variation_budget": 6}
-    RunStore(run).close()
+    with RunStore(run) as store:
+        store.add_round(0, [record(origin="seed")], {})
+        store.add_phase(1, 0, False, {"phase": 1, "round": 0}, (), ())
     policy = Policy.load(folder, lora=LoraSettings(rank=4, alpha=8))
     policy.save(POLICY, run / "adapters" / "phase-001" / POLICY)
     save_config(load_config(None, common | settings), run / "config.yaml")
@@ -52,6 +55,9 @@ def test_the_last_policy_is_examined_beside_the_base_model(folder, tmp_path, sho
     for name, tensor in policy.tensors(POLICY).items():
         tensor.data += 0.3 if ".lora_B." in name else 0.0
     policy.save(POLICY, run / "adapters" / "phase-002" / POLICY)
+    (run / "adapters" / "phase-003").mkdir()  # of a phase that was killed before it was stored
+    with RunStore(run) as store:
+        store.add_phase(2, 0, False, {"phase": 2, "round": 0}, (), ())
 
     def tuned_alone_is_valid(policy, config, panel):
         changed = any(t.any() for name, t in policy.tensors(POLICY).items() if ".lora_B." in name)

@@ -14,9 +14,10 @@ import yaml
 
 from atlas_gym.experiments.studies.__main__ import main
 from atlas_gym.experiments.studies.plan import Arm, Plan, Task
-from atlas_gym.experiments.studies.results import by_task, collect, known_runs, read_data, summaries
+from atlas_gym.experiments.studies.results import add, by_task, collect, known_runs, read_data, summaries
 from atlas_gym.experiments.studies.scheduler import DONE, do_runs
 from atlas_gym.trainers.loop.control import FOLDER
+from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.store import RunStore
 from tests.experiments.report.synthetic import Layout, make_run
 
@@ -31,8 +32,11 @@ name: x
 tasks: {bandit: {env: ATLAS-Bandit-v0}}
 arms: {atlas: {}, evotune: {method: evotune}}
 seeds: [1, 2]
-settings: {rounds: 6}
+settings:
+  {rounds: 6, phase_every: 4, held_out_seeds: 4, exploration: {islands: 3, samples: 4},
+   phase: {reference: gated, initialisation: previous}}
 """
+"""Of runs as `make_run` makes them."""
 
 
 def test_a_failed_run_is_reported_and_its_log_named(tmp_path):
@@ -54,6 +58,10 @@ def test_finished_runs_go_on_only_when_the_plan_has_more_rounds(tmp_path):
     assert do_runs(longer, tmp_path, 1, lines.append) == []
     assert lines == ["bandit-a-s0: begins", "bandit-a-s0: done"]
     assert collect(longer, tmp_path)["runs"]["candidates"].tolist() == [8]
+    other = replace(longer, arms={"a": Arm("expressions-alone")})
+    for use in (lambda: do_runs(other, tmp_path, 1, print), lambda: collect(other, tmp_path)):
+        with pytest.raises(SettingsError, match=r"bandit-a-s0 was done with other settings .*method"):
+            use()
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
@@ -147,6 +155,11 @@ def test_a_study_goes_on_from_its_data_alone(study, tmp_path):
     assert main([str(file), "--tables", "--add", *places]) == 0
     found = known_runs(read_data(tmp_path / "out"))
     assert found == {"bandit-atlas-s1", "bandit-evotune-s1", "bandit-atlas-s2"}
+    again = read_data(tmp_path / "out")
+    first = again | {"runs": again["runs"][:1]}
+    assert (
+        add(again, first)["runs"].reset_index(drop=True).equals(again["runs"])
+    )  # the first arm stays the first
     lines: list[str] = []
     plan = Plan("x", BANDIT, {"atlas": Arm()}, seeds=(1, 2))
     do_runs(plan, tmp_path / "elsewhere", 1, lines.append, found)

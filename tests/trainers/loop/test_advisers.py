@@ -103,6 +103,7 @@ def test_the_inspector_can_only_refuse(store, veto, gain):
     assert [call.role for call in advisers.calls] == ["inspector"]
     if veto:
         assert "inspector" in reviewed.reason
+        assert ("is below the tolerance" in reviewed.reason) == (not decision.promote)
 
 
 def test_the_inspector_hears_what_got_worse(store):

@@ -47,6 +47,18 @@ def test_what_is_given_wins_over_the_method():
     assert (config.phase.reference, config.phase.initialisation) == ("every_phase", "base")
 
 
+@pytest.mark.parametrize("method", ["search", "supporter-alone", "numbers-alone"])
+def test_a_file_for_one_method_does_not_say_who_writes_in_another(method, tmp_path):
+    default = load_config(
+        next(path for path in SHIPPED if path.stem == "default"), {"method": method, "controls": []}
+    )
+    assert default.writers == load_config(None, {"method": method}).writers
+    assert default.exploration.samples == 6
+    (tmp_path / "own.yaml").write_text(f"method: {method}\nexploration: {{writers: {{expressions: 2}}}}\n")
+    for given in ({}, {"method": method}):
+        assert load_config(tmp_path / "own.yaml", given).writers["expressions"] == 2
+
+
 def test_the_default_job_has_every_writer_and_learns_early():
     config = load_config(Path("experiments/configs/default.yaml"), {})
     assert set(config.writers) == set(WRITERS)

@@ -80,6 +80,8 @@ def test_a_server_that_is_waited_for_is_named(nowhere):
     with s.serve(write("x\n")) as server:
         assert list(silent_servers(config(server.base_url))) == []
     assert list(silent_servers(RunConfig())) == []
+    with s.serve(s.respond(b"", "404 No")) as server, pytest.raises(EngineError, match="ends in /v1"):
+        list(silent_servers(config(server.base_url)))
 
 
 def test_a_run_keeps_the_engine_that_auto_was_when_it_began(folder, tmp_path, monkeypatch):
