@@ -10,18 +10,14 @@ tries few examples in the quick suite, and many where slow tests are run too.
 
 import gc
 import os
-import random
 import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
-
-from tests.secret import secret_is
 
 SECRET = os.environ.setdefault("ATLAS_GYM_SECRET", "the suite's own")
 
@@ -29,36 +25,14 @@ settings.register_profile("quick", deadline=None, max_examples=25)
 settings.register_profile("whole", deadline=None, max_examples=200)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--shuffle", type=int, metavar="SEED", help="run the test files in a random order")
-
-
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("quick" if config.getoption("markexpr") == "not slow" else "whole")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Shuffle packages and the files in each: fixtures of a package are made once, whatever the order."""
-    seed = config.getoption("--shuffle")
-    if seed is None:
-        return
-    names = sorted({part for item in items for part in (item.path, item.path.parent)})
-    order = dict(zip(names, random.Random(seed).sample(range(len(names)), len(names)), strict=True))
-    items.sort(key=lambda item: (order[item.path.parent], order[item.path]))
 
 
 def pytest_collection_finish() -> None:
     """What the collected files have imported stays: let no garbage collection go through it, of which Accelerate asks
     one at every training."""
     gc.freeze()
-
-
-@pytest.fixture(params=range(3), ids=lambda draw: f"secret {draw}")
-def any_secret(request: pytest.FixtureRequest) -> Iterator[str]:
-    """One of several secrets in force, others if the suite's own is another."""
-    secret = f"{SECRET}, draw {request.param}"
-    with secret_is(secret):
-        yield secret
 
 
 @pytest.fixture(scope="session")

@@ -123,9 +123,3 @@ def test_the_environments_need_no_learner():
         found = packages(path) & heavy - allowed
         if path.name not in ("forkserver.py", "worker.py"):  # they import torch where a task asks for it
             assert not found, f"{path} imports {found}"
-
-
-def test_no_test_imports_another_test():
-    """What tests share lies beside them, in a module that is none."""
-    named = {path: imported(path) for path in Path(__file__).parent.rglob("*.py")}
-    assert [path for path, names in named.items() if any(".test_" in name for name in names)] == []

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from atlas_gym.evaluation import ConfinedEvaluator
+
 
 @pytest.fixture
 def homeless(monkeypatch):
@@ -13,3 +15,9 @@ def homeless(monkeypatch):
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "home", nobody_knows)
+
+
+@pytest.fixture(scope="module")
+def evaluator():
+    with ConfinedEvaluator() as one:
+        yield one

@@ -187,20 +187,3 @@ def run_options() -> set[str]:
     from atlas_gym.trainers.store.plain import keys_of
 
     return {f"--{name}" for name in {*FLAGS, *keys_of(RunConfig)}}
-
-
-def test_a_command_that_names_nothing_is_found():
-    for wrong in (
-        "make tea",
-        "python -m atlas_gym.experiments.rum",
-        "python -m pytest tests/tea.py",
-        "atlas rum",
-        "atlas run --sede 3",
-        "atlas run --config none",
-        "atlas run --phase.betta 3",
-        "atlas study none",
-        'pip install "atlas-gym[everything]"',
-        "atlas-jym run",
-    ):
-        with pytest.raises((AssertionError, ValueError)):
-            check(shlex.split(wrong))

@@ -34,7 +34,3 @@ def test_the_strict_build_is_green(tmp_path):
             assert "<p>```" not in page.read_text(encoding="utf-8"), (
                 f"{page}: a fence that is not shown as code"
             )
-    for page in (ROOT / "docs").rglob("*.md"):
-        name = page.relative_to(ROOT / "docs")
-        folder = name.parent if name.name in ("index.md", "README.md") else name.with_suffix("")
-        assert (tmp_path / folder / "index.html").exists(), name

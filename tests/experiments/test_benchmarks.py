@@ -17,14 +17,6 @@ def test_contenders_take_turns_and_ratios_are_formed_within_a_round(capsys):
     assert second.split() == ["b", "4.000", "2.00", "(1.00", "to", "3.00)", "of", "a"]
 
 
-def test_pairs_share_prompts_and_differ():
-    pairs = generation.make_pairs(prompts=3, pairs=4)
-    assert [len({pair.prompt for pair in pairs[i : i + 4]}) for i in (0, 4, 8)] == [1, 1, 1]
-    assert len({pair.prompt for pair in pairs}) == 3
-    assert len({pair.chosen for pair in pairs[:4]}) == 4
-    assert all(pair.chosen != pair.rejected for pair in pairs)
-
-
 def test_calls_are_measured(capsys):
     calls.main(["--calls", "100", "--repeats", "1"])
     said = capsys.readouterr().out

@@ -23,15 +23,6 @@ def printed(folder, instances=(), **rows):
     return out.getvalue()
 
 
-def test_a_large_gap_is_said(tmp_path):
-    best = _ROW | {"gap": "+0.1000 (chance: up to 0.0300); large: memorised or overfitted"}
-    said = printed(tmp_path / "run", initial=_ROW, best=best)
-    assert "of the best, training minus held-out" in said
-    assert said.count("memorised") == 1
-    assert "mean improvement" not in said
-    assert "m at u: 3 requests, 40 tokens read, 20 written" in said
-
-
 def test_several_instances_have_a_line_each(tmp_path):
     own = {"initial": _ROW, "best": _ROW | {"score": -0.05, "held_out": -0.1}}
     said = printed(tmp_path / "run", [{"env_args": {"noise": 0.5}, **own}, {"env_args": {}, **own}], **own)

@@ -183,23 +183,6 @@ def test_a_policy_that_was_tuned_once_more_searches_unseen_instances_anew(beside
             assert control.round_summary(0) is not None
 
 
-def test_pairs_are_two_answers_to_one_prompt_the_better_first(whole):
-    candidates, pairs, phases, _, _ = contents(whole[0])
-    by_id = {c.id: c for c in candidates}
-    assert {phase for phase, _ in pairs} == {1, 2}
-    for phase, pair in pairs:
-        good, bad = by_id[pair.chosen_id], by_id[pair.rejected_id]
-        if pair.kind == "improving_parent":  # the other answer is the parent's own text
-            assert good.parent_id == pair.rejected_id
-            assert pair.rejected.strip() in bad.program
-            continue
-        assert good.prompt == bad.prompt == pair.prompt
-        assert (good.completion, bad.completion) == (pair.chosen, pair.rejected)
-        assert good.passed
-        assert not bad.passed or good.score > bad.score
-        assert max(good.round, bad.round) <= phases[phase - 1]["round"]
-
-
 def test_a_promotion_moves_the_reference_to_the_policy_and_both_are_kept(whole):
     folder, (_, _, phases, *_) = whole[0], contents(whole[0])
     for phase in phases:

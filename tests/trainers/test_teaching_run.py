@@ -6,10 +6,7 @@ from dataclasses import replace
 import pytest
 
 from atlas_gym.agents.supporters.exploration import ExplorationSupporter
-from atlas_gym.agents.supporters.settings import SupporterSettings
 from atlas_gym.trainers.loop.atlas import AtlasRun
-from atlas_gym.trainers.loop.config import load_config
-from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.store import RunStore
 from tests.trainers.whole_run import Watcher, config, contents, menu, run
 
@@ -114,9 +111,3 @@ def test_a_gate_on_likelihood_sees_every_phase_move_and_is_redone_alike(taught, 
         score, decision = phase["reference_score"], phase["decision"]
         # The logarithm of a small gain; on some machines no answer to the few prompts of G_k improves.
         assert (score < 0 and decision["gain"] != 0) or (math.isnan(score) and not decision["promote"])
-
-
-def test_nobody_teaches_where_the_supporter_is_off(config):
-    with pytest.raises(SettingsError, match=r"supporters\.exploration\.form"):
-        load_config(None, {"teaching": True, "supporters": {"exploration": {"form": "off"}}})
-    assert config.supporters == SupporterSettings()

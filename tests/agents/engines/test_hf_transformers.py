@@ -190,15 +190,6 @@ def test_global_randomness_is_neither_used_nor_disturbed():
     assert not torch.equal(state, before)
 
 
-@pytest.mark.parametrize("avoid", ["", "a", "abcab", "ca#b"])
-def test_no_sample_copies_the_parent(avoid):
-    sampling = Sampling(temperature=0.3, top_k=3, max_new_tokens=8)
-    (row,) = generator(sampling).generate([Proposal("abc", 60, avoid=avoid, seed=9)])
-    for completion in row:
-        drawn = completion.text.removesuffix("\n")
-        assert drawn != avoid or not completion.finished
-
-
 def test_non_copy_decoding_is_sampling_conditioned_on_another_line():
     """Against the enumeration of everything the model can write in three tokens."""
     parent, samples = "ab", 6000
@@ -245,15 +236,6 @@ def _conditional_distribution(backend, prompt, parent, sampling):
     follow([], 1.0, 0, 0)
     total = sum(outcomes.values())
     return {text: chance / total for text, chance in outcomes.items() if chance > 0}
-
-
-def test_uniform_deviation_reaches_places_the_model_is_sure_of():
-    sampling = Sampling(temperature=0.05, top_k=4, max_new_tokens=2)
-    sure = TransformersEngine(character_model(), character_tokenizer(), sampling)
-    greedy = sure.generate([Proposal("b#", 1, seed=0)])[0][0].text
-    (row,) = sure.generate([Proposal("b#", 80, avoid=greedy.strip(), seed=0)])
-    kept = Counter(_common_prefix(completion.text, greedy) for completion in row)
-    assert len(kept) > 1
 
 
 def _common_prefix(one, other):

@@ -97,9 +97,3 @@ def test_where_truncation_leaves_only_the_copy_the_likeliest_other_token_is_draw
         Request("a", avoid="a"), [[9.0, 3.0, 2.0, 1.0, 0.0, 0.0], [0.0, 1.0, 2.0, 3.0, 9.0, 8.0]], 2, 50
     )
     assert {(0, 1), (1, 3)} >= set(zip(kept.tolist(), drawn.tolist(), strict=True))
-
-
-def test_a_request_that_avoids_nothing_draws_from_all_behind_its_prompt():
-    kept, drawn = first(Request("a"), [[0.0] * 6, [0.0, 0.0, -9.0, -9.0, -9.0, -9.0]], 0)
-    assert set(kept.tolist()) == {0}
-    assert torch.bincount(drawn, minlength=6)[:2].tolist() == pytest.approx([20_000, 20_000], rel=0.05)

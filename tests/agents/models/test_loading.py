@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from atlas_gym.agents.models import embedded, loading
+from atlas_gym.agents.models import embedded
 from atlas_gym.agents.models.loading import ModelMissing, fetch_model, load_model, main, resolve_model
 from tests.tiny_model import save_tiny_model
 
@@ -52,22 +52,6 @@ def test_the_commands_print_a_models_folder_or_a_line(cache, capsys):
     for command in ("fetch", "path"):
         assert main([command, *at]) == 0
         assert capsys.readouterr().out == f"{resolve_model('embedded', folder)}\n"
-
-
-@pytest.mark.parametrize("index", [False, True])
-def test_a_models_snapshot_without_its_weights_is_not_whole(index, tmp_path, monkeypatch):
-    monkeypatch.setattr(loading, "_hub_snapshot", lambda name, **options: tmp_path)
-    (tmp_path / "config.json").write_text("{}")
-    if index:
-        parts = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
-        (tmp_path / "model.safetensors.index.json").write_text(json.dumps(parts))
-        (tmp_path / "model-1.safetensors").write_bytes(b"")
-    lacking = "model-2.safetensors" if index else r"\*.safetensors"
-    with pytest.raises(ModelMissing, match=f"no {lacking}. Fetch it with: atlas fetch some/model"):
-        resolve_model("some/model")
-    assert resolve_model("some/model", weights=False) == tmp_path
-    (tmp_path / "model-2.safetensors").write_bytes(b"")
-    assert resolve_model("some/model") == tmp_path
 
 
 @pytest.mark.parametrize("spoil", ["flip", "shorten", "remove", "manifest", "garbage", "older"])
@@ -162,6 +146,14 @@ def test_a_hub_model_that_is_not_here_names_the_command_that_fetches_it(monkeypa
         ({"config.json": "{}", "tokenizer.json": "{}"}, r"no \*\.safetensors"),
         ({"config.json": "{}", "model.safetensors": ""}, ""),
         ({"config.json": "{}", "pytorch_model.bin": ""}, ""),
+        (
+            {
+                "config.json": "{}",
+                "a.safetensors": "",
+                "model.safetensors.index.json": '{"weight_map": {"x": "a.safetensors"}}',
+            },
+            "",
+        ),
         (
             {
                 "config.json": "{}",

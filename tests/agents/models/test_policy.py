@@ -159,15 +159,6 @@ def test_a_damaged_adapter_is_an_error_that_names_the_remedy(policy, tmp_path, h
     assert policy.digest(REFERENCE) == before
 
 
-def test_an_adapter_that_was_exchanged_is_not_read(policy, tmp_path):
-    saved = policy.save(POLICY, tmp_path / "adapter")
-    disturb(policy, POLICY)
-    policy.save(POLICY, tmp_path / "adapter")
-    with pytest.raises(AdapterError, match="is not the adapter that was saved there; put that one back"):
-        policy.restore(REFERENCE, tmp_path / "adapter", saved)
-    assert policy.digest(REFERENCE) != policy.digest(POLICY)
-
-
 def test_an_adapter_of_other_settings_or_nowhere_is_an_error(policy, folder, tmp_path):
     other = Policy.load(folder, dtype=policy.model.dtype, lora=LoraSettings(rank=2, alpha=4))
     other.save(POLICY, tmp_path / "rank-2")
@@ -182,3 +173,12 @@ def test_seeds_decide_the_first_adapter_without_touching_the_global_generator(fo
     digests = [Policy.load(folder, lora=LoraSettings(rank=2), seed=seed).digest(POLICY) for seed in (1, 1, 2)]
     assert digests[0] == digests[1] != digests[2]
     assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_a_learner_leaves_the_adapter_in_use_as_it_was_found(policy):
+    disturb(policy, POLICY)
+    with torch.no_grad(), policy.learning():
+        trained = policy.model(input_ids=IDS).logits
+        with policy.using(REFERENCE) as model:
+            assert not torch.equal(model(input_ids=IDS).logits, trained)
+        assert torch.equal(policy.model(input_ids=IDS).logits, trained)

@@ -30,20 +30,6 @@ def trie_mask(sequences):
     return token_trie(sequences).visible()[None, None]
 
 
-@given(sequences, st.integers(1, 12))
-def test_blocks_hold_every_token_once_and_all_that_it_sees(sequences, rows):
-    mask = trie_mask(sequences)
-    rebuilt = torch.zeros_like(mask[0, 0])
-    counted = []
-    for block in blocks_of(mask, rows)[0]:
-        counted += range(block.rows.start, block.rows.stop)
-        columns = [c for part in block.seen for c in range(part.start, part.stop)]
-        assert len(set(columns)) == len(columns)
-        rebuilt[block.rows, columns] = block.bias == 0.0
-    assert counted == list(range(len(rebuilt)))
-    assert torch.equal(rebuilt, mask[0, 0])
-
-
 def attend(attention, mask, queries, keys, values, **options):
     module = torch.nn.Module()
     module.num_key_value_groups = queries.shape[1] // keys.shape[1]

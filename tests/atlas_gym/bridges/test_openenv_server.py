@@ -99,15 +99,6 @@ def test_sockets_and_requests_without_the_token_are_refused(url, token):
 
 
 @pytest.mark.slow
-def test_a_program_without_a_session_is_refused_in_words(url):
-    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
-    request = urllib.request.Request(url + "/step", data=b'{"action": {"program": "x"}}', headers=headers)
-    with pytest.raises(urllib.error.HTTPError, match="409") as refused:
-        urllib.request.urlopen(request, timeout=60)
-    assert "open a session" in refused.value.read().decode()
-
-
-@pytest.mark.slow
 def test_twenty_sessions_at_once_keep_their_own_episodes(url):
     together = threading.Barrier(20)
 

@@ -58,7 +58,6 @@ def test_a_trainer_may_send_it_to_its_workers(reward):
     assert reward([GOOD]) == [score(GOOD, 0)]
 
 
-@pytest.mark.usefixtures("any_secret")
 def test_the_environment_class_remembers_its_best_program():
     class Short(ProgramEnvironment):
         constants = SMALL

@@ -8,7 +8,6 @@ import pytest
 import atlas_gym
 from atlas_gym.cli.check import findings
 from atlas_gym.cli.main import main
-from atlas_gym.evaluation import ConfinedEvaluator
 
 
 class Sound(atlas_gym.ProgramTask):
@@ -23,12 +22,6 @@ class Sound(atlas_gym.ProgramTask):
 
     def score(self, program, instance):
         return -abs(program(float(instance)).number() - instance / 2)
-
-
-@pytest.fixture(scope="module")
-def evaluator():
-    with ConfinedEvaluator() as evaluator:
-        yield evaluator
 
 
 def verdicts(task, evaluator):

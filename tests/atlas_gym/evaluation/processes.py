@@ -37,15 +37,6 @@ def alive(pids: set[int]) -> set[int]:
     return running
 
 
-def cpu_s(pid: int) -> float:
-    """CPU seconds that a process has used; 0 if there is none."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def die_out(pids: set[int], patience_s: float = 10.0) -> bool:
     """Whether all of `pids` end within the given time."""
     deadline = time.monotonic() + patience_s

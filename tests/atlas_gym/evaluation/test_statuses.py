@@ -3,7 +3,7 @@
 import pytest
 
 import atlas_gym
-from atlas_gym.evaluation import ConfinedEvaluator, Limits, Status
+from atlas_gym.evaluation import Limits, Status
 from tests.atlas_gym.evaluation.toy import HONEST, LAZY, ToyTask
 
 TASK = ToyTask(limits=Limits(wall_s=1.0, cpu_s=5.0, memory_mb=128))
@@ -52,12 +52,6 @@ def priority(item, bins):
         os.write(descriptor, bytes(1))
 """
 """It announces a long answer and computes; the judge, on the same core, always has a byte to read."""
-
-
-@pytest.fixture(scope="module")
-def evaluator():
-    with ConfinedEvaluator() as evaluator:
-        yield evaluator
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -49,21 +49,6 @@ class ToyTask:
         return Judgement(-distance / hints.size, metrics, "well guessed", {"hints": hints})
 
 
-@dataclass(frozen=True)
-class MistakenTask(ToyTask):
-    """Has a bug."""
-
-    def judge(self, channel):
-        return 1 / 0
-
-
-class LeavingTask(ToyTask):
-    """Has a line that ends processes."""
-
-    def judge(self, channel):
-        raise SystemExit(3)
-
-
 def play_bare(program: str, task: ToyTask) -> float:
     """The same game by plain calls in one process, as evaluators without confinement play it."""
     namespace: dict = {}

@@ -99,10 +99,5 @@ class Echo(atlas_gym.ProgramTask):
     def score(self, program, instance):
         for _ in range(3):
             answer = program(instance)
-            if self.check == "array":
-                answer.array((3,))
-            elif self.check == "text":
-                answer.text()
-            else:
-                answer.number(0, 10)
+            answer.number(0, 10)
         return 0.0

@@ -6,7 +6,7 @@ import math
 import pytest
 
 import atlas_gym
-from atlas_gym.evaluation import ConfinedEvaluator, EvaluatorError, EvaluatorPool, Status
+from atlas_gym.evaluation import EvaluatorError, EvaluatorPool, Status
 from tests.atlas_gym.tasks.examples import SUM, Remember, Threefold, triple
 
 START = "def double(x):\n    return 2 * x\n"
@@ -33,39 +33,35 @@ def leaning(x):
     return _factor() * math.floor(x)
 
 
-@pytest.fixture(scope="module")
-def evaluator():
-    with ConfinedEvaluator() as evaluator:
-        yield evaluator
-
-
 def test_an_authors_mistake_is_the_authors_and_no_status(evaluator):
     class Wrong(Threefold):
         def score(self, program, instance):
             return 1 / 0
 
-    class Empty(Threefold):
-        def instances(self, rng):
-            return []
-
     with pytest.raises(ZeroDivisionError):
         evaluator.evaluate(START, Wrong())
-    with pytest.raises(ValueError, match="instances gives none"):
-        evaluator.evaluate(START, Empty())
     assert evaluator.evaluate(START, Threefold()).ok
 
 
 @pytest.mark.parametrize("place", ["", "lib/python3/site-packages/installed"])
 @pytest.mark.parametrize(
     "mistake",
-    ["1 / 0", "raise ValueError('a\\nb')", "raise KeyboardInterrupt", "np.linalg.inv(np.zeros((2, 2)))"],
+    [
+        "1 / 0",
+        "raise SystemExit(3)",
+        "raise ValueError('a\\nb')",
+        "raise KeyboardInterrupt",
+        "np.linalg.inv(np.zeros((2, 2)))",
+    ],
 )
 def test_in_a_pool_it_is_one_line_with_its_place(mistake, place, tmp_path):
     (folder := tmp_path / place).mkdir(parents=True, exist_ok=True)
     (folder / "my_task.py").write_text(TASK.format(mistake=mistake))
     task = atlas_gym.make_task(f"{folder / 'my_task.py'}:Mine")
-    with EvaluatorPool(workers=1) as pool, pytest.raises(EvaluatorError) as raised:
-        pool.evaluate(START, task)
+    with EvaluatorPool(workers=1) as pool:
+        with pytest.raises(EvaluatorError) as raised:
+            pool.evaluate(START, task)
+        assert pool.evaluate(START, Threefold()).ok
     assert f"in my_task.py, line 10, {mistake}:" in str(raised.value)
     assert "\n" not in str(raised.value)
 
@@ -87,6 +83,7 @@ def test_what_is_kept_is_the_same_for_every_run(evaluator):
         ("score", None, "score is of type NoneType; return a number"),
         ("score", "-1", "score is of type str"),
         ("score_all", [], "score_all returned 0 results for 3 instances"),
+        ("instances", [], "instances gives none"),
         ("instances", itertools.count(), "instances gives more than 1,000,000"),
         ("instances", {1.0}, r"instances returned \{1.0\}; return a list"),
         ("instances", [(x for x in "a")], "instances gives what cannot be copied for each program"),
@@ -157,6 +154,7 @@ FOLDER = {
         ("config.yaml", "evaluator:\n", "config.yaml cannot be used"),
         ("config.yaml", "evaluator:\n  timeout: -1\n", "config.yaml cannot be used"),
         ("config.yaml", "evaluator: [\n", "config.yaml is no YAML"),
+        ("config.yaml", "a: &a [x]\nb: *a\n", "config.yaml is no YAML"),
     ],
 )
 def test_files_of_a_folder_that_cannot_be_used_are_named(file, text, message, tmp_path):

@@ -17,12 +17,6 @@ PREAMBLE = "import numpy as np\n\n\n"
 START = PREAMBLE + 'def double(x):\n    """Twice as much."""\n    return 2 * x\n'
 
 
-@pytest.fixture(scope="module")
-def evaluator():
-    with ConfinedEvaluator() as evaluator:
-        yield evaluator
-
-
 def drawn(task):
     return list(task.instances(task._stream("instances")))
 

@@ -7,7 +7,7 @@ import pytest
 
 import atlas_gym
 from atlas_gym import make_task
-from atlas_gym.evaluation import ConfinedEvaluator, Status
+from atlas_gym.evaluation import Status
 from atlas_gym.tasks.smoke import CALLS, passes
 from tests.hostile.seats import registered_ids
 
@@ -24,12 +24,6 @@ class Counting(atlas_gym.ProgramTask):
 
     def score(self, program, instance):
         return -float(np.mean([abs(program(x).number() - x / 2) for x in range(100)]))
-
-
-@pytest.fixture(scope="module")
-def evaluator():
-    with ConfinedEvaluator() as evaluator:
-        yield evaluator
 
 
 @pytest.mark.parametrize("env_id", registered_ids())

@@ -43,15 +43,6 @@ def test_equation_5_includes_its_bounds_and_refuses_nan(gain, kl, promote):
     assert decision.reason.startswith("promoted" if promote else "kept")
 
 
-def test_an_inspector_can_only_refuse():
-    promoted = gate_decision(0.1, 0.1, SETTINGS)
-    refused = promoted.refuse("one loss term exploded")
-    assert promoted.promote
-    assert not refused.promote
-    assert refused.reason == "kept: one loss term exploded"
-    assert (refused.gain, refused.kl) == (promoted.gain, promoted.kl)
-
-
 def test_a_frozen_gate_says_so_at_once():
     decision = gate_decision(0.5, 0.9, SETTINGS, all_kls=[0.3, 0.9])
     assert decision.frozen
@@ -94,15 +85,3 @@ def test_one_prompt_alone_promotes_nothing(size, prompts):
     gains[-1] = size
     error = gains.std(ddof=1) / math.sqrt(prompts)
     assert not gate_decision(gains.mean(), 0.1, GateSettings(), gain_error=error).promote
-
-
-def test_a_phase_that_changes_nothing_is_seldom_promoted():
-    """Gains of a null phase: their mean passes two standard errors in a few per cent of cases, not in half of them."""
-    draws = np.random.default_rng(0).normal(size=(400, 8))
-    errors = draws.std(axis=1, ddof=1) / math.sqrt(8)
-    gate = GateSettings(standard_errors=2.0)
-    decisions = [
-        gate_decision(gain, 0.0, gate, gain_error=error)
-        for gain, error in zip(draws.mean(axis=1), errors, strict=True)
-    ]
-    assert np.mean([decision.promote for decision in decisions]) < 0.1

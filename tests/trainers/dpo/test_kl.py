@@ -72,13 +72,6 @@ def test_each_checkpoint_has_its_own_value(policy):
     assert together[POLICY].mean != together["checkpoint-1"].mean
 
 
-def test_the_direction_is_policy_to_reference(policy):
-    forward = token_kl(policy, POLICY, REFERENCE, ITEMS).mean
-    backward = token_kl(policy, REFERENCE, POLICY, ITEMS).mean
-    assert forward > 0.01 < backward
-    assert abs(forward - backward) > 1e-4
-
-
 def test_long_completions_are_computed_in_blocks(policy, monkeypatch):
     whole = token_kl(policy, POLICY, REFERENCE, ITEMS)
     monkeypatch.setattr(kl, "chunk", lambda device: 3)

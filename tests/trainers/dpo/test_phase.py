@@ -1,7 +1,6 @@
 """A phase of the tiny model: what is proposed, what is decided, and what it leaves."""
 
 import dataclasses
-import json
 import math
 from functools import partial
 
@@ -268,9 +267,3 @@ def test_a_chosen_side_that_loses_likelihood_is_reported(policy):
     (warning,) = sinking_warnings(sunk, 0.1)
     assert "12.0 nats" in warning
     assert late_mean(sunk[:3] + list(steps[3:]), "chosen_reward") == steps[-1].chosen_reward
-
-
-def test_a_result_is_plain_data(policy):
-    record = json.loads(json.dumps(dataclasses.asdict(run(policy))))
-    assert record["decision"]["promote"] is True
-    assert set(record["seconds"]) == {"train", "kl", "score"}

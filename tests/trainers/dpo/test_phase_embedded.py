@@ -51,27 +51,11 @@ def test_a_phase_of_the_embedded_model(policy, chars):
     assert all(torch.equal(p, before[n]) for n, p in policy.model.named_parameters() if "lora_" not in n)
 
 
-def learned(policy, learning_rate, chars):
-    """Loss and margin of a phase's first and last step, on pairs that are seen twice."""
-    settings = PhaseSettings(
-        reference="fixed", learning_rate=learning_rate, epochs=2, batch_size=4, target_kl=0.0
-    )
-    result = run_phase(policy, pairs_of(chars), settings, GateSettings(prompts=1), None, phase=1, seed=0)
-    first, last = result.steps[0], result.steps[-1]
-    assert last.step > first.step
-    return last.loss - first.loss, last.margin - first.margin, last.accuracy
-
-
 @lengths
 def test_a_phase_learns_its_pairs(policy, chars):
-    loss, margin, accuracy = learned(policy, 1e-3, chars)
-    assert loss < -0.1
-    assert margin > 1.0  # 3.3 when it was measured, with short prompts
-    assert accuracy == 1.0
-
-
-@pytest.mark.slow
-def test_without_a_learning_rate_it_does_not(policy):
-    loss, margin, _ = learned(policy, 1e-30, SHORT)
-    assert loss == pytest.approx(0.0, abs=0.03)
-    assert margin == pytest.approx(0.0, abs=0.1)
+    settings = PhaseSettings(reference="fixed", learning_rate=1e-3, epochs=2, batch_size=4, target_kl=0.0)
+    found = run_phase(policy, pairs_of(chars), settings, GateSettings(prompts=1), None, phase=1, seed=0)
+    first, *_, last = found.steps
+    assert last.loss - first.loss < -0.1
+    assert last.margin - first.margin > 1.0  # 3.3 when it was measured, with short prompts
+    assert last.accuracy == 1.0

@@ -30,11 +30,6 @@ def test_an_ablation_changes_one_component(method, changed):
     assert {key for key in atlas if atlas[key] != ablated[key]} == changed | {"method"}
 
 
-def test_atlas_has_four_writers_and_its_ablation_one():
-    assert set(load_config(None, {}).writers) == {"agent", "supporter", "numbers", "expressions"}
-    assert load_config(None, {"method": "atlas-agent-alone"}).writers == {"agent": 1.0}
-
-
 @pytest.mark.parametrize("writer", ["supporter", "numbers", "expressions"])
 def test_controls_without_a_model_evaluate_as_many_programs_as_others(writer):
     config, search = (load_config(None, {"method": name}) for name in (f"{writer}-alone", "search"))
@@ -42,10 +37,3 @@ def test_controls_without_a_model_evaluate_as_many_programs_as_others(writer):
     assert not config.tuning
     assert not config.needs_policy
     assert config.exploration.samples == search.exploration.samples
-
-
-def test_best_of_n_neither_evolves_nor_tunes():
-    config = load_config(None, {"method": "best-of-n"})
-    assert not config.agent.evolve
-    assert not config.tuning
-    assert config.supporters.exploration.form == "off"

@@ -47,11 +47,6 @@ def test_a_supporter_that_cannot_be_reached_stops_the_run_and_is_named(nowhere):
         greet_supporters(with_inspector(nowhere))
 
 
-def test_a_supporter_with_an_address_that_is_none_stops_the_run():
-    with pytest.raises(EngineError, match=r"supporters\.inspector: .* base_url, or .* is wrong"):
-        greet_supporters(with_inspector("http://host:port/v1"))
-
-
 @pytest.mark.parametrize("status", ["401 Unauthorized", "500 Internal Server Error", "502 Bad Gateway"])
 def test_a_supporter_that_refuses_stops_the_run(status):
     with s.serve(s.respond(b"{}", status)) as server, pytest.raises(EngineError, match=status[:3]):
@@ -63,10 +58,6 @@ def test_one_that_answers_or_may_answer_later_does_not(answer):
     with s.serve(answer) as server:
         greet_supporters(with_inspector(server.base_url))
     assert len(server.requests) == 1
-
-
-def test_rules_need_no_server():
-    greet_supporters(SupporterSettings())
 
 
 def test_a_server_that_is_waited_for_is_named(nowhere):

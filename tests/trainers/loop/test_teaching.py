@@ -195,14 +195,6 @@ def test_lessons_stand_beside_the_agents_answers_where_pairs_are_formed(store):
     assert not any(record.id < 0 for record in answers(store, 3, 9, None))
 
 
-def test_a_store_without_lessons_has_no_place_for_them(store):
-    tables = "SELECT count(*) FROM sqlite_master WHERE name = 'lessons'"
-    assert store._db.execute(tables).fetchone() == (0,)
-    assert (store.taught(5), store.last_taught_id()) == ([], -1)
-    with pytest.raises(KeyError):
-        store.candidate(-2)
-
-
 def test_a_lesson_keeps_the_prompt_of_its_own_site(store):
     start, style = store.candidate(0), EditLine("f")
     proposals = [

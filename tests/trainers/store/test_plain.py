@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_gym.trainers.store.plain import SettingsError, build, plain, read_mapping, require
+from atlas_gym.trainers.store.plain import SettingsError, build, plain, require
 
 
 @dataclass(frozen=True)
@@ -63,16 +63,6 @@ def test_round_trip_of_any_values(rate, steps, sizes, limit):
 def test_a_bad_value_is_refused_by_name(values, complaint):
     with pytest.raises(SettingsError, match=complaint):
         build(Outer, values)
-
-
-def test_a_file_that_holds_no_settings_is_refused_by_its_name(tmp_path):
-    for text, complaint in (
-        ("a: &a 1\nb: *a", "is not YAML: line 2: aliases"),
-        ("- a", "must hold settings"),
-    ):
-        (tmp_path / "mine.yaml").write_text(text)
-        with pytest.raises(SettingsError, match=rf"mine\.yaml {complaint}"):
-            read_mapping(tmp_path / "mine.yaml", "it")
 
 
 def test_what_has_no_default_is_asked_for_by_name():

@@ -3,19 +3,12 @@
 import numpy as np
 import pytest
 
-from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.intervals import improvement_interval
 from atlas_gym.tasks.bandit.bare import play_bare
 from atlas_gym.tasks.bandit.experts import EXPERTS
 from atlas_gym.tasks.bandit.task import BanditTask
 
 SHORT = BanditTask.from_keywords(horizon=150, replicas=3).at(8)
-
-
-@pytest.fixture(scope="module")
-def evaluator():
-    with ConfinedEvaluator() as evaluator:
-        yield evaluator
 
 
 @pytest.mark.parametrize("name", EXPERTS)

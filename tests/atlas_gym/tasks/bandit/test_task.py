@@ -27,10 +27,6 @@ class FakeWorker:
         return bytes(self.answer(len(self.messages) - 1))
 
 
-def judge_constant(arm):
-    return TASK.judge(FakeWorker(lambda t: [arm] * 3))
-
-
 def test_the_score_is_the_mean_expected_regret_of_what_was_chosen():
     instances = TASK.drawn()
     answers = np.random.default_rng(0).integers(4, size=(40, 3))

@@ -35,13 +35,6 @@ def test_agrees_with_itself_at_double_resolution(schedule):
     assert relative_l2(reference(viscosity), fine) < 1e-6
 
 
-def test_satisfies_initial_and_boundary_values():
-    u = reference(Viscosity("geometric", NU0, NU1))
-    assert u.shape == (len(GRID_T), len(GRID_X))
-    assert u[0] == pytest.approx(-np.sin(np.pi * GRID_X), abs=1e-12)
-    assert np.abs(u[:, [0, -1]]).max() < 1e-12
-
-
 def test_a_shock_beyond_the_resolution_is_an_error(monkeypatch):
     monkeypatch.setattr(module, "_MOST_MODES", 1024)
     with pytest.raises(ValueError, match="raise nu1"):

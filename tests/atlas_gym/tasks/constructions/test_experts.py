@@ -2,7 +2,6 @@
 
 import pytest
 
-from atlas_gym.evaluation import ConfinedEvaluator
 from atlas_gym.tasks.registry import make_task
 
 NEAR = [
@@ -23,12 +22,6 @@ NEAR = [
     ("Hexagons", "default", "hexagons_slsqp", 0.01),
     ("Hexagons", "hexagons_12", "hexagons_slsqp", 0.01),
 ]
-
-
-@pytest.fixture(scope="module")
-def evaluator():
-    with ConfinedEvaluator() as evaluator:
-        yield evaluator
 
 
 @pytest.mark.slow
