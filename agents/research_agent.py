@@ -141,21 +141,10 @@ class ResearchAgent:
         *,
         by_yield: bool,
     ) -> Counter[str]:
-        """An island's evaluations in a round by writer: those of `writers` that find a place in the parent.
-
-        Args:
-            round: exploration round, a label of the random stream.
-            island: the island.
-            parent: the program to change.
-            writers: ``agent``, ``supporter``, ``numbers``, ``expressions`` and their weights; the agent stands for its
-                styles.
-            evaluations: how many are shared.
-            by_yield: by Thompson sampling of their recent yields, which are expected to be as the weights are until
-                there are any; otherwise in proportion to the weights.
-
-        Raises:
-            NothingToEdit: nobody finds a place.
-        """
+        """An island's evaluations in a round by writer: those of `writers`, with their weights, that find a place in
+        the parent; the agent stands for its styles. `by_yield`: by Thompson sampling of their recent yields, which are
+        expected to be as the weights are until there are any; otherwise in proportion to the weights. Raises
+        NothingToEdit if nobody finds a place."""
         able = self.require_writers(parent.program, writers, f"candidate {parent.id}")
         rng = stream(self.seed, "shares", round, island)
         if by_yield:
@@ -199,18 +188,9 @@ class ResearchAgent:
         critique: str = "",
         sites: int = 1,
     ) -> list[Proposal]:
-        """Completions of a parent to be written, divided among several of its edit sites: a proposal for each.
-
-        Args:
-            round: exploration round, a label of the random streams.
-            island: the island that asks.
-            parent: the program to change.
-            worse: a worse program to show.
-            asked: completions by writer, the agent by its styles.
-            notes: facts shown in the prompts, a line each.
-            critique: what the exploration supporter says of the parent.
-            sites: edit sites that a model is asked about, at most; other writers use as many as they can.
-        """
+        """Completions of a parent to be written, divided among several of its edit sites: a proposal for each. `asked`:
+        how many by writer, the agent by its styles. `sites`: those that a model is asked about, at most; other writers
+        use as many as they can. The others are what prompts show: see `Showing`."""
         if parent.score is None:
             raise ValueError(f"candidate {parent.id} has no score")
         proposals = []

@@ -24,15 +24,9 @@ def shipped() -> Iterator[str]:
 
 
 def find(kind: str, given: str) -> Path:
-    """The file that somebody means by `given`: a path of their own, or the name of a shipped file.
-
-    Args:
-        kind: the folder beside this module: `configs`, `studies` or `sweeps`.
-        given: `default`, `default.yaml` or a path such as `./my.yaml`. A file of that path comes first.
-
-    Raises:
-        SettingsError: there is neither; the message has the nearest shipped name, or all.
-    """
+    """The file that somebody means by `given`: a path of their own, such as `./my.yaml`, else a shipped file's name in
+    the folder `kind`: `default` or `default.yaml`. Raises `SettingsError` if there is neither; the message has the
+    nearest shipped name, or all."""
     own = Path(given)
     if own.is_file():
         return own

@@ -53,28 +53,20 @@ class Drift:
     """`rotation`: along one great circle. `walk`: a fresh direction in every round. `jumps`: eight sudden turns."""
     angle: float = 4 * np.pi
     """Angle swept over the whole horizon, radians. The variation budget V_T of Eq. 8 is about NORM · angle."""
-    per_round: bool = False
-    """True sweeps `angle` in every round, which makes V_T proportional to T."""
+    per_round: bool = False  # true sweeps `angle` in every round, which makes V_T proportional to T
 
 
 @dataclass(frozen=True)
 class Method:
     """DPO with a reference that stays or moves. The defaults are EvoDPO without a gate."""
 
-    moves: bool = True
-    """True replaces the reference after every phase; False keeps it (DPO, EvoTune)."""
-    stale: bool = False
-    """True begins with the optimum of round 0, floored; False with the uniform policy."""
-    floor: float = 0.05
-    """Share f of a reference's probability that is spread evenly, in [0, 1)."""
-    beta: float = 1.0
-    """Weight of the divergence from the reference, in units of utility."""
-    phases: int = 2
-    """Phases per window of the estimator."""
-    tolerance: float = -np.inf
-    """ε_s of Eq. 5, in units of utility; the gate grades by the true mean utility."""
-    max_kl: float = np.inf
-    """δ_H of Eq. 5, in nats."""
+    moves: bool = True  # true replaces the reference after every phase; False keeps it (DPO, EvoTune)
+    stale: bool = False  # true begins with the optimum of round 0, floored; False with the uniform policy
+    floor: float = 0.05  # share f of a reference's probability that is spread evenly, in [0, 1)
+    beta: float = 1.0  # weight of the divergence from the reference, in units of utility
+    phases: int = 2  # phases per window of the estimator
+    tolerance: float = -np.inf  # ε_s of Eq. 5, in units of utility; the gate grades by the true mean utility
+    max_kl: float = np.inf  # δ_H of Eq. 5, in nats
 
 
 class Bandit(NamedTuple):

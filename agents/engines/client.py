@@ -153,12 +153,7 @@ async def connected(server: Address, reply_bytes: int, retries: int = 0) -> Asyn
             api_key=key or "none", admin_api_key="", organization="", project="", base_url=server.base_url,
             max_retries=retries, http_client=http, default_headers={"Accept-Encoding": "identity"},
         )  # fmt: skip
-    except (
-        httpx2.InvalidURL,
-        ValueError,
-        OSError,
-        ImportError,
-    ):  # the last one of a proxy that takes a package
+    except (httpx2.InvalidURL, ValueError, OSError, ImportError):  # a proxy can take a package
         wrong = "base_url, or what the environment says of proxies and certificates, is wrong"
         raise EndpointError(wrong, reached=False, hopeless=True) from None
     async with client:
@@ -174,8 +169,7 @@ class Client:
 
     def __init__(self, endpoint: Address):
         self.endpoint = endpoint
-        self.refused: frozenset[str] = frozenset()
-        """Names of optional fields that are left out."""
+        self.refused: frozenset[str] = frozenset()  # names of optional fields that are left out
 
     async def complete(
         self, api: openai.AsyncOpenAI, path: str, fixed: Mapping[str, Any], optional: Mapping[str, Any], *,
@@ -188,14 +182,8 @@ class Client:
             sent = {name: value for name, value in optional.items() if name not in refused}
             # Of the two names of the token limit the older one, unless it is refused; a limit always goes along.
             limit = {"max_completion_tokens": optional["max_tokens"]} if "max_tokens" in refused else {}
-            body = {
-                "model": self.endpoint.model,
-                "stream": False,
-                **sent,
-                **limit,
-                **fixed,
-                **self.endpoint.extra,
-            }
+            body = {"model": self.endpoint.model, "stream": False, **sent, **limit, **fixed}
+            body |= self.endpoint.extra
             try:
                 found = await _exchange(api, path, body, max(0.001, until - time.monotonic()))
             except EndpointError as error:
@@ -203,9 +191,8 @@ class Client:
                 named = {match.start(): name for name, match in places.items() if match}
                 if error.status not in (400, 422) or not (named or "response_format" in sent):
                     raise
-                refused |= {
-                    named[min(named)] if named else "response_format"
-                }  # servers need not name that one
+                # Servers need not name the response format.
+                refused |= {named[min(named)] if named else "response_format"}
             else:
                 self.refused |= refused
                 return _read(found, _key(self.endpoint), prompt, most)

@@ -75,9 +75,8 @@ class Batch:
         self.device: torch.device = model.device
         self._banned = vocabulary.banned(sampling.banned(families[0][0].stop)).to(self.device)
         self._line_end = vocabulary.line_end.to(self.device)
-        self._mask = torch.ones(
-            1, 1, 1, 1, dtype=torch.bool, device=self.device
-        )  # lest transformers builds one
+        # Lest transformers builds one.
+        self._mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=self.device)
         self._rows = [list(family) for family in families]
         self._ended: set[Sample] = set()
         self._drawn = 0

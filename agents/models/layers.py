@@ -62,8 +62,7 @@ class Held(NamedTuple):
 class LeanLinear(Linear):
     """PEFT's linear layer with adapters, the forward pass apart."""
 
-    held: Held | None = None
-    """What it computes with; None: PEFT's active adapters, as PEFT does."""
+    held: Held | None = None  # what it computes with; None: PEFT's active adapters, as PEFT does
 
     def forward(self, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         """Base and adapter of x (…, inputs), (…, outputs) in the dtype of the base's answer."""

@@ -15,8 +15,7 @@ class Vocabulary:
         self._padding = size - count
         self._banned: dict[str, torch.Tensor] = {}
         ends = [token == tokenizer.eos_token_id for token in range(count)]
-        self.end = self._mask(ends, beyond=False)
-        """The token that ends a text."""
+        self.end = self._mask(ends, beyond=False)  # the token that ends a text
         breaks = ["\n" in text or end for text, end in zip(self._texts, ends, strict=True)]
         self.line_end = self._mask(breaks, beyond=False)
         """Tokens that contain a line break, and the one that ends a text."""
@@ -58,16 +57,13 @@ def encode_completion(tokenizer: Any, prompt: str, text: str) -> list[int]:
     if not text.endswith("\n") or text.startswith("\n"):
         return encode_continuation(tokenizer, text)
     line = (prompt + text.rstrip()).rpartition("\n")[2]
+    following = line[: len(line) - len(line.lstrip())]  # how far the next line is indented, as a rule
+    if line.endswith(":"):
+        following += "    "
+    elif line.split()[:1] == ["return"]:
+        following = following.removesuffix("    ")
     # Tokens of code begin with a space, so the last one of the indentation belongs to the next line's first token.
-    tokens = encode_continuation(tokenizer, text + _next_indentation(line)[:-1])
+    tokens = encode_continuation(tokenizer, text + following[:-1])
     while "\n" not in tokenizer.decode(tokens[-1:]):
         tokens.pop()
     return tokens
-
-
-def _next_indentation(line: str) -> str:
-    """How far the line behind this one is indented, as a rule."""
-    own = line[: len(line) - len(line.lstrip())]
-    if line.endswith(":"):
-        return own + "    "
-    return own.removesuffix("    ") if line.split()[:1] == ["return"] else own

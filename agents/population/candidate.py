@@ -32,45 +32,29 @@ class Candidate:
     id: int
     """Unique in the run, ascending in the order in which candidates were recorded; below -1 for what a supporter wrote
     for a phase, -1 for a measurement's samples."""
-    round: int
-    """Exploration round; 0 for the programs the islands start from."""
-    island: int
-    """Island whose prompt (or start) produced the program."""
-    origin: Origin
-    """Who wrote it: the task (its start), or one of the writers."""
-    style: str
-    """Proposal style, for example ``edit_line``, or a supporter's kind of change; empty for seeds."""
+    round: int  # exploration round; 0 for the programs the islands start from
+    island: int  # island whose prompt (or start) produced the program
+    origin: Origin  # who wrote it: the task (its start), or one of the writers
+    style: str  # proposal style, for example ``edit_line``, or a supporter's kind of change; empty for seeds
+    # label of the place that was rewritten, equal across programs that share the line's left side; may be empty
     site: str
-    """Label of the place that was rewritten, equal across programs that share the line's left side; may be
-    empty."""
-    parent_id: int | None
-    """Candidate this one was derived from; None for seeds."""
-    prompt: str
-    """Prompt the completion was sampled from; empty when no model was asked."""
-    completion: str
-    """What the model wrote, exactly as sampled, its end marker included."""
-    program: str
-    """Complete program text that was evaluated."""
-    program_key: str | None
-    """Hash of the normalised syntax tree; None if the program does not parse."""
+    parent_id: int | None  # candidate this one was derived from; None for seeds
+    prompt: str  # prompt the completion was sampled from; empty when no model was asked
+    completion: str  # what the model wrote, exactly as sampled, its end marker included
+    program: str  # complete program text that was evaluated
+    program_key: str | None  # hash of the normalised syntax tree; None if the program does not parse
     status: str = ""
     """Outcome of the evaluation: ok, invalid, error, timeout, memory, violation or crashed; empty before it."""
-    score: float | None = None
-    """Score, higher is better; None unless the status is ok."""
-    detail: str = ""
-    """What went wrong, sanitised; empty if nothing did."""
+    score: float | None = None  # score, higher is better; None unless the status is ok
+    detail: str = ""  # what went wrong, sanitised; empty if nothing did
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Further measurements of the evaluation (per-replica regret and the like)."""
-    parent_score: float | None = None
-    """The parent's score when the prompt was made; None for seeds."""
-    is_copy: bool = False
-    """True if the program equals its parent up to comments and formatting."""
+    parent_score: float | None = None  # the parent's score when the prompt was made; None for seeds
+    is_copy: bool = False  # true if the program equals its parent up to comments and formatting
     duplicate_of: int | None = None
     """Earlier candidate with the same normalised syntax tree, whose evaluation was reused."""
-    diagnosis: str = ""
-    """Where the score was lost, in the environment's words; empty unless the program ran."""
-    evaluated: bool = True
-    """False if it failed its smoke run, whose outcome this is, and was not evaluated."""
+    diagnosis: str = ""  # where the score was lost, in the environment's words; empty unless the program ran
+    evaluated: bool = True  # false if it failed its smoke run, whose outcome this is, and was not evaluated
 
     def judged(self, outcome: Evaluation | Candidate, duplicate_of: int | None = None) -> Candidate:
         """The candidate with what came of its program, which may have been `duplicate_of` an earlier one's."""
@@ -114,24 +98,16 @@ class Candidate:
 class Proposal(Request):
     """What an island asks for: a prompt, how often, and how a completion of it becomes a program."""
 
-    island: int = -1
-    """The island that asks; -1 for a measurement."""
+    island: int = -1  # the island that asks; -1 for a measurement
     texts: tuple[str, ...] | None = None
     """Completions that were made without a model, at least ``n``; None if a model is to be asked."""
-    style: str = ""
-    """Name of the style that made it."""
-    site: str = ""
-    """Label of the place that is rewritten."""
-    parent_id: int = -1
-    """Id of the parent candidate."""
-    parent_score: float | None = None
-    """The parent's score."""
-    parent_key: str | None = None
-    """The parent's normalised syntax tree, by which a copy is recognised."""
-    prefix: str = ""
-    """Program text before the completion; all of the parent for a ``diff``."""
-    suffix: str = ""
-    """Program text after the completion."""
+    style: str = ""  # name of the style that made it
+    site: str = ""  # label of the place that is rewritten
+    parent_id: int = -1  # id of the parent candidate
+    parent_score: float | None = None  # the parent's score
+    parent_key: str | None = None  # the parent's normalised syntax tree, by which a copy is recognised
+    prefix: str = ""  # program text before the completion; all of the parent for a ``diff``
+    suffix: str = ""  # program text after the completion
 
     def __post_init__(self) -> None:
         super().__post_init__()

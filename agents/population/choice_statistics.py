@@ -20,8 +20,7 @@ _PRIOR_IMPROVEMENTS, _PRIOR_TRIALS = 0.5, 4.0
 class ChoiceStatistics:
     """A tally that is changed in the order of the run's records."""
 
-    decay: float = 0.996
-    """Factor on a choice's tally per trial of it; 0.996 forgets half in about 170 trials."""
+    decay: float = 0.996  # factor on a choice's tally per trial of it; 0.996 forgets half in about 170 trials
     uniform: float = 0.25
     """Share of the uniform distribution in every draw, in [0, 1]: it keeps every choice alive."""
     _tally: dict[Hashable, tuple[float, float]] = field(default_factory=dict)

@@ -39,18 +39,15 @@ _NUMBER = re.compile(rf"(?<![\w.]){_DIGITS}(\.{_DIGITS}|\.(?![\w.]))?([eE][-+]?{
 class Shape:
     """What a program looks like. Equal by identity: programs that differ in numbers share theirs."""
 
-    paths: Mapping[tuple[str, ...], int]
-    """How often each path of node types occurs."""
+    paths: Mapping[tuple[str, ...], int]  # how often each path of node types occurs
 
 
 @dataclass(frozen=True)
 class Signature:
     """What two programs are compared by."""
 
-    shape: Shape
-    """Its syntax tree without names and values."""
-    behaviour: Mapping[str, float]
-    """Score and metrics."""
+    shape: Shape  # its syntax tree without names and values
+    behaviour: Mapping[str, float]  # score and metrics
 
 
 def signature(program: str, score: float, metrics: Mapping[str, float]) -> Signature:
@@ -101,12 +98,9 @@ def _shape_distance(one: Shape, other: Shape) -> float:
 class Clusters:
     """Clusters of the programs added so far."""
 
-    radius: float = RADIUS
-    """Distance from a leader beyond which a program starts a cluster of its own."""
-    leaders: list[Signature] = field(default_factory=list)
-    """First program of each cluster."""
-    sizes: list[int] = field(default_factory=list)
-    """Programs in each cluster."""
+    radius: float = RADIUS  # distance from a leader beyond which a program starts a cluster of its own
+    leaders: list[Signature] = field(default_factory=list)  # first program of each cluster
+    sizes: list[int] = field(default_factory=list)  # programs in each cluster
 
     def add(self, program: Signature) -> int:
         """Assign one program to the nearest leader, the earliest of equals; returns its cluster's index."""

@@ -36,16 +36,13 @@ class Island:
 
     def __init__(self, index: int, *, temperature: float = 0.01, round: int = 0):
         self.index = index
-        self.round = round
-        """Round of the latest record."""
-        self.failed: deque[Candidate] = deque(maxlen=FAILED)
-        """The latest programs that failed."""
+        self.round = round  # round of the latest record
+        self.failed: deque[Candidate] = deque(maxlen=FAILED)  # the latest programs that failed
         self._temperature = temperature
         self._longest = LONGEST_PARENT
         self.clusters = Clusters()
         self.population: list[Candidate] = []
-        self.cluster_of: list[int] = []
-        """The cluster of each of the population."""
+        self.cluster_of: list[int] = []  # the cluster of each of the population
         self._parents: list[list[Candidate]] = []
         """Of each cluster the best that may become parents, best first; no more than the population has room for."""
         self._keys: set[str] = set()
@@ -70,9 +67,7 @@ class Island:
     def _keep(self, record: Candidate, cluster: int) -> None:
         if cluster == len(self._parents):
             self._parents.append([])
-        if (
-            record.origin == "seed"
-        ):  # what is searched from can be a parent, and so can what is a little longer
+        if record.origin == "seed":  # it can be a parent, and so can what is a little longer
             self._longest = max(self._longest, 5 * len(record.program) // 4)
         if len(record.program) > self._longest:
             return
@@ -97,11 +92,8 @@ class Island:
         return self.population[0] if self.population else None
 
     def choose_parent(self, rng: np.random.Generator) -> Candidate:
-        """Draw a parent by score; the members of one cluster share its chances.
-
-        Raises:
-            LookupError: The island holds no program yet.
-        """
+        """Draw a parent by score; the members of one cluster share its chances. Raises `LookupError`: The island holds
+        no program yet."""
         if not self.population:
             raise LookupError(f"island {self.index} has no program to start from")
         scores = np.array([record.value for record in self.population])

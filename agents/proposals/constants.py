@@ -29,16 +29,11 @@ _LAYOUT_KEYWORDS = ("axis", "dim", "ndim", "keepdims", "dtype", "copy")
 class Constant:
     """A number that stands in the program."""
 
-    node: ast.Constant
-    """Its place in the syntax tree."""
-    value: int | float
-    """The number, without a minus sign in front of it."""
-    name: str
-    """The variable it is assigned to, or the text around it."""
-    role: ConstantRole
-    """What it seems to be for."""
-    named: bool
-    """Whether it is the whole right side of an assignment."""
+    node: ast.Constant  # its place in the syntax tree
+    value: int | float  # the number, without a minus sign in front of it
+    name: str  # the variable it is assigned to, or the text around it
+    role: ConstantRole  # what it seems to be for
+    named: bool  # whether it is the whole right side of an assignment
 
 
 def numbers(source: Source) -> Iterator[ast.Constant]:

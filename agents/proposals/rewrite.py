@@ -55,10 +55,8 @@ def chat_of(tokenizer: Any) -> Chat | None:
 class Rewrite(Style):
     """Asks for a whole new function."""
 
-    spec: ProgramTask
-    """The task."""
-    chat: Chat | None = None
-    """Chat template; None for a base model."""
+    spec: ProgramTask  # the task
+    chat: Chat | None = None  # chat template; None for a base model
 
     name = "rewrite"
 
@@ -86,10 +84,8 @@ class Rewrite(Style):
 class MessageStyle(Style):
     """Asks an instruct model in one message."""
 
-    spec: ProgramTask
-    """The task."""
-    name: Literal["rewrite", "diff"]
-    """What is asked for."""
+    spec: ProgramTask  # the task
+    name: Literal["rewrite", "diff"]  # what is asked for
 
     def sites(self, program: str) -> list[EditSite]:
         """The whole program."""

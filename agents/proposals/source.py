@@ -25,24 +25,18 @@ Node = TypeVar("Node", bound=ast.expr | ast.stmt)
 class Splice:
     """Replacement of a stretch of the source."""
 
-    start: int
-    """First character that is replaced."""
-    end: int
-    """Character behind the last one."""
-    text: str
-    """What comes in its place."""
+    start: int  # first character that is replaced
+    end: int  # character behind the last one
+    text: str  # what comes in its place
 
 
 @dataclass(frozen=True)
 class Source:
     """A program that parses and defines its entry function as a plain top-level ``def``."""
 
-    program: str
-    """Program text with newlines normalised."""
-    tree: ast.Module
-    """Its syntax tree."""
-    function: ast.FunctionDef
-    """The entry function (the last one of that name: it is the one that counts)."""
+    program: str  # program text with newlines normalised
+    tree: ast.Module  # its syntax tree
+    function: ast.FunctionDef  # the entry function (the last one of that name: it is the one that counts)
 
     @classmethod
     def parse(cls, program: str, function: str) -> Source | None:

@@ -28,16 +28,11 @@ _LONGEST_NOTE = 160
 class EditSite:
     """A place in a program that a style can rewrite."""
 
-    label: str
-    """Name of the place, equal in all programs that have the same text before it (``window =``)."""
-    start: int
-    """First character of the program that is rewritten."""
-    end: int
-    """Character behind the last one."""
-    stop: Stop = "line"
-    """Where a completion ends."""
-    avoid: str | None = None
-    """What a completion must differ from: see :class:`agents.engines.engine.Request`."""
+    label: str  # name of the place, equal in all programs that have the same text before it (``window =``)
+    start: int  # first character of the program that is rewritten
+    end: int  # character behind the last one
+    stop: Stop = "line"  # where a completion ends
+    avoid: str | None = None  # what a completion must differ from: see :class:`agents.engines.engine.Request`
 
     def holds(self, parent: str, child: str) -> bool:
         """Whether `child` is `parent` with another text at this place, which on one line has no line break."""
@@ -51,16 +46,11 @@ class EditSite:
 class Showing:
     """What a prompt shows besides the parent."""
 
-    worse: Candidate | None = None
-    """A program with a lower score, shown before the parent."""
-    notes: Sequence[str] = ()
-    """Facts about the task and its arguments, a line each."""
-    failures: Sequence[Candidate] = ()
-    """Programs of the island that failed lately, the last one last."""
-    critique: str = ""
-    """What the exploration supporter says of the parent."""
-    score: float | None = None
-    """The parent's score, if prompts are to give scores."""
+    worse: Candidate | None = None  # a program with a lower score, shown before the parent
+    notes: Sequence[str] = ()  # facts about the task and its arguments, a line each
+    failures: Sequence[Candidate] = ()  # programs of the island that failed lately, the last one last
+    critique: str = ""  # what the exploration supporter says of the parent
+    score: float | None = None  # the parent's score, if prompts are to give scores
     variants: Sequence[tuple[float, str]] = ()
     """Scores and texts of this line in other programs, shown above it, worst first."""
 
@@ -68,8 +58,7 @@ class Showing:
 class Style(ABC):
     """A way of asking for a new program."""
 
-    name: str
-    """The style's name in settings and records."""
+    name: str  # the style's name in settings and records
 
     @abstractmethod
     def sites(self, program: str) -> list[EditSite]:
@@ -97,8 +86,7 @@ class Style(ABC):
 class PartStyle(Style):
     """A style that rewrites a part of the entry function."""
 
-    function: str
-    """Name of the entry function."""
+    function: str  # name of the entry function
 
     changes: ClassVar[str] = ""
     """What is asked for, as a prompt says it: what the new version does to the old one."""

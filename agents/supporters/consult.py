@@ -103,10 +103,8 @@ class Budget:
 
     def __init__(self, limits: CallLimits) -> None:
         self.limits = limits
-        self.calls = 0
-        """Consultations that reached for the server."""
-        self.tokens = 0
-        """Tokens read and written."""
+        self.calls = 0  # consultations that reached for the server
+        self.tokens = 0  # tokens read and written
         self._failures = 0
         self._resting = 0
 
@@ -136,10 +134,8 @@ class Budget:
 class Supporter(ABC, Generic[Request, Advice, Answer]):
     """A role in either of its forms, which a subclass fills in."""
 
-    role: ClassVar[Role]
-    """Which supporter it is."""
-    reply: type[Answer]
-    """The schema of its model's replies."""
+    role: ClassVar[Role]  # which supporter it is
+    reply: type[Answer]  # the schema of its model's replies
 
     def __init__(self, settings: SupporterSettings | None = None, seed: int = 0) -> None:
         """`seed`: the run's, of the rules' draws and of what is sent to the server."""

@@ -40,11 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def sweep_runs(sweep: Mapping[str, Any]) -> list[RunConfig]:
     """The configuration of the sweep's run that has the first value of every parameter, and of those that have another
-    value of one of them.
-
-    Raises:
-        SettingsError: a parameter is no setting, or has a value that none takes.
-    """
+    value of one of them. Raises `SettingsError`: a parameter is no setting, or has a value that none takes."""
     if not isinstance(sweep["parameters"], Mapping):
         raise SettingsError("parameters: name each, with its `value`, `values`, or `min` and `max`")
     values = {name: _values(str(name), about) for name, about in sweep["parameters"].items()}

@@ -49,12 +49,8 @@ FIRST = {
 
 
 def read_arguments(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str, Any]]:
-    """The flags, and the settings that are named, nested as a configuration file nests them.
-
-    Raises:
-        SettingsError: an argument is unknown, or its value is missing.
-        SystemExit: help was asked for and given.
-    """
+    """The flags, and the settings that are named, nested as a configuration file nests them. Raises `SettingsError`: an
+    argument is unknown, or its value is missing; `SystemExit`: help was asked for and given."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     parser = Parser(
         prog="atlas run",

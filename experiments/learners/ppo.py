@@ -49,9 +49,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         env.close()
 
     program, numbers = env.template.program(point), env.template.values(point)
-    expert = (
-        make_task(options.env_id).programs[options.expert].program
-    )  # without the constants: the whole task
+    expert = make_task(options.env_id).programs[options.expert].program  # of the whole task
     ours, theirs = held_out_means(options.env_id, [program, expert], options.held_out)
     print(f"{program}\n{model.num_timesteps} evaluations; {numbers}")
     print(f"held out {ours:.4f}, {options.expert} {theirs:.4f}")

@@ -20,13 +20,7 @@ SHARES = ("valid", "new", "distinct")
 
 
 class LiveView(Observer):
-    """Prints a run as it goes on.
-
-    Args:
-        rounds: rounds of the whole run.
-        phases: fine-tuning phases of the whole run.
-        console: where to print.
-    """
+    """Prints a run as it goes on; `rounds` and `phases` are those of the whole run."""
 
     def __init__(self, rounds: int, phases: int, console: Console):
         self.console = console

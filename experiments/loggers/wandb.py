@@ -40,14 +40,8 @@ _CHANGE = "Change it with `--tracking off|offline|online` or WANDB_MODE."
 
 
 class WandbObserver(Observer):
-    """Tells W&B of a run's events.
-
-    Args:
-        store: the run's store; it also keeps the record's id and how far it has been logged.
-        config: the run's configuration.
-        warn: takes a line if tracking has to end, or cannot be online.
-        tell: takes a line that says how the run is tracked.
-    """
+    """Tells W&B of a run's events. The store keeps the record's id, and how far it has been logged. `warn` takes a line
+    if tracking has to end or cannot be online, `tell` one that says how the run is tracked."""
 
     def __init__(
         self, store: RunStore, config: RunConfig, warn: Callable[[str], None], tell: Callable[[str], None]

@@ -21,8 +21,7 @@ _GRID, _LABEL_CHARS = 200, 300
 class Group:
     """Runs of one configuration, one per seed."""
 
-    label: str
-    """Its method, then the settings that tell it from other groups of this method."""
+    label: str  # its method, then the settings that tell it from other groups of this method
     runs: tuple[RunData, ...]
 
 

@@ -2,18 +2,19 @@
 
 import math
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
 
 from atlas_gym.agents.population.candidate import Candidate
-from atlas_gym.trainers.loop.confirmation import HeldOutGap, held_out_gap
+from atlas_gym.trainers.loop.confirmation import held_out_gap
 from atlas_gym.trainers.loop.control import FOLDER, NAMES, UNSEEN_BASE, UNSEEN_TUNED
 from atlas_gym.trainers.store.plain import read_mapping
 from atlas_gym.trainers.store.queries import held_out_key
@@ -36,8 +37,7 @@ class RunData:
 
     name: str
     folder: Path
-    config: Mapping[str, Any]
-    """Its `config.yaml`; empty while it has none."""
+    config: Mapping[str, Any]  # its `config.yaml`; empty while it has none
     tried: pd.DataFrame
     """A row per program that was tried, by id: the columns of `candidates`, and `evaluated` (False: it failed its smoke
     run)."""
@@ -45,22 +45,16 @@ class RunData:
     """A row per evaluated candidate, by id: `id`, `round`, `island`, `origin`, `status`, `score` (NaN without one),
     `new` (False of a start, and of what repeats an earlier program) and `message` (of a failed one, the end of its
     error)."""
-    rounds: tuple[Mapping[str, Any], ...]
-    """Summary of every finished round."""
-    phases: tuple[Mapping[str, Any], ...]
-    """Result of every finished phase, skipped ones too."""
-    exams: Mapping[int, Mapping[str, Any]]
-    """Answers to the exam by phase; 0 is the base model."""
+    rounds: tuple[Mapping[str, Any], ...]  # summary of every finished round
+    phases: tuple[Mapping[str, Any], ...]  # result of every finished phase, skipped ones too
+    exams: Mapping[int, Mapping[str, Any]]  # answers to the exam by phase; 0 is the base model
     supporter_calls: tuple[Mapping[str, Any], ...]
     """Calls of supporters, in order; their `reply` is None where it is not shown (`CALLS_SHOWN`)."""
     held_out: Mapping[str, Mapping[str, Any]]
     """Confirmation of initial and best programs by `held_out_key`, where there is one yet."""
-    ends: tuple[tuple[Candidate, Candidate], ...]
-    """Initial and best program of each instance of the task."""
-    top: tuple[Candidate, ...]
-    """The best programs, see `RunStore.best_candidates`."""
-    instances: int = 1
-    """Instances of the task that the islands have, in turn."""
+    ends: tuple[tuple[Candidate, Candidate], ...]  # initial and best program of each instance of the task
+    top: tuple[Candidate, ...]  # the best programs, see `RunStore.best_candidates`
+    instances: int = 1  # instances of the task that the islands have, in turn
     by_hand: float | None = None
     """Mean over the instances of the best score of the task's experts, on the training seeds."""
 
@@ -167,10 +161,8 @@ class RunData:
         """A program's scores on the held-out seeds; empty if it was not confirmed."""
         return list(self._confirmation(record).get("scores", ()))
 
-    def held_out_gap(self, record: Candidate) -> HeldOutGap | None:
-        """A program's training score against its held-out scores; None if it was not confirmed."""
-        if record.score is None:
-            return None
+    def held_out_gap(self, record: Candidate) -> str:
+        """A program's training score against its held-out scores, in words; empty if it was not confirmed."""
         failed = len(self._confirmation(record).get("failed", ()))
         return held_out_gap(record.score, self.held_out_scores(record), failed)
 
@@ -194,11 +186,8 @@ def intelligible(problem: str) -> Iterator[None]:
 
 
 def read_run(folder: Path) -> RunData:
-    """Read a run folder, of a finished run or of one under way.
-
-    Raises:
-        StoreError: there is no run store in it, or one that no run has written.
-    """
+    """Read a run folder, of a finished run or of one under way. Raises `StoreError`: there is no run store in it, or
+    one that no run has written."""
     with intelligible(f"{folder} holds a damaged run"), RunStore.open_readonly(folder) as store:
         columns = [
             "id", "round", "island", "origin", "status", "score", "duplicate_of", "message", "evaluated",
@@ -230,9 +219,5 @@ def read_run(folder: Path) -> RunData:
             ends=ends,
             top=top,
             instances=store.instances,
-            by_hand=_mean(store.get_meta(BY_HAND, ())),
+            by_hand=fmean(known) if (known := store.get_meta(BY_HAND)) else None,
         )
-
-
-def _mean(scores: Sequence[float]) -> float | None:
-    return sum(scores) / len(scores) if scores else None

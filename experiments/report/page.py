@@ -37,17 +37,17 @@ TEXT_CHARS, PROGRAM_LINES = 50_000, 1_000
 
 
 def write_report(folders: Sequence[Path], output: Path | None = None) -> Path:
-    """Write the page; returns its path.
-
-    Args:
-        folders: one run folder or several.
-        output: the page's path; default: `report.html` in the folder; of several `report/report.html` beside the first.
-
-    Raises:
-        StoreError: a folder holds no run, or a damaged one.
-        OSError: the page cannot be written; half a page is never left.
-    """
-    runs = read_runs(folders)
+    """Write the page of one run folder or several; returns its path, by default `report.html` in the folder, of several
+    `report/report.html` beside the first. Raises `StoreError` if a folder holds no run, or a damaged one, `OSError` if
+    the page cannot be written; half a page is never left."""
+    runs = []
+    for number, folder in enumerate(folders):
+        progress(f"reading {number + 1} of {len(folders)}")
+        runs.append(read_run(folder))
+    names = [run.name for run in runs]  # told apart, where two are equal, by the folders above
+    for number, run in enumerate(runs):
+        if names.count(run.name) > 1:
+            runs[number] = replace(run, name=f"{run.folder.resolve().parent.name}/{run.name}")
     with intelligible(f"What {' and '.join(map(str, folders))} holds cannot be shown"):
         page = render(runs)
     progress()
@@ -59,21 +59,6 @@ def write_report(folders: Sequence[Path], output: Path | None = None) -> Path:
     output = output or first / "report.html"
     output.parent.mkdir(parents=True, exist_ok=True)
     return write_anew(output, page)
-
-
-def read_runs(folders: Sequence[Path]) -> list[RunData]:
-    """The runs, under names that tell them apart: the folder's own, with its parent's where two are equal."""
-    runs = []
-    for number, folder in enumerate(folders):
-        progress(f"reading {number + 1} of {len(folders)}")
-        runs.append(read_run(folder))
-    names = [run.name for run in runs]
-    return [
-        replace(run, name=f"{run.folder.resolve().parent.name}/{run.name}")
-        if names.count(run.name) > 1
-        else run
-        for run in runs
-    ]
 
 
 def render(runs: Sequence[RunData]) -> str:
@@ -142,13 +127,12 @@ def _run(run: RunData, limits: tuple[float, float] | None) -> dict[str, Any]:
 def _program(run: RunData, record: Candidate) -> dict[str, Any]:
     instance = record.island % run.instances
     start = next((first for first, _ in run.ends if first.island % run.instances == instance), record)
-    gap = run.held_out_gap(record)
     return {
         "record": record,
         "score": f"{record.score:.4f}",
         "start": f"{start.score:.4f}",
         "held_out": tables.mean_error(run.held_out_scores(record)),
-        "gap": gap.word if gap else "",
+        "gap": run.held_out_gap(record),
         "diff": list(diff(start.program, record.program)),
     }
 

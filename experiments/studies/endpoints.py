@@ -115,13 +115,8 @@ def searched(run: RunData) -> dict[str, float]:
 
 
 def endpoints(folder: Path, policies: dict[str, Policy]) -> dict[str, Any]:
-    """A run's row. `policies`: models by name, loaded once for all runs.
-
-    Raises:
-        SettingsError: it is no run.
-        StoreError: its store cannot be read.
-        AdapterError: its adapter is damaged or another model's.
-    """
+    """A run's row. `policies`: models by name, loaded once for all runs. Raises `SettingsError`: it is no run;
+    `StoreError`: its store cannot be read; `AdapterError`: its adapter is damaged or another model's."""
     config, run = load_config(folder / "config.yaml", {}), read_run(folder)
     row = {"run": folder.name, "method": config.method, "seed": config.seed, **run_row(run), **searched(run)}
     with RunStore.open_readonly(folder) as store:

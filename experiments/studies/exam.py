@@ -54,13 +54,9 @@ EXAM = {"samples": 16, "prompts": 9, "seeds": 1, "instances": [{"env_args": own}
 def examined(
     runs: Sequence[Path], settings: dict[str, Any], workers: int = 1
 ) -> Iterator[tuple[str, dict[str, Comparison]]]:
-    """Each run's last policy against the base model, by measure; `workers` processes evaluate what they write.
-
-    Raises:
-        SettingsError: there is no run, or it asks its model otherwise than the first, or another one.
-        StoreError: its store cannot be read.
-        AdapterError: its adapter is damaged or another model's.
-    """
+    """Each run's last policy against the base model, by measure; `workers` processes evaluate what they write. Raises
+    `SettingsError`: there is no run, or it asks its model otherwise than the first, or another one; `StoreError`: its
+    store cannot be read; `AdapterError`: its adapter is damaged or another model's."""
     asked, base = "", None
     with EvaluatorPool(workers) as pool:
         for run in runs:

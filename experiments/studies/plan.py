@@ -16,10 +16,8 @@ from atlas_gym.trainers.store.plain import SettingsError, build, merge, read_lay
 class Task:
     """An environment, and the settings on it."""
 
-    env: str
-    """Environment id."""
-    config: str = ""
-    """A shipped configuration, or a file, that this task's settings are laid on."""
+    env: str  # environment id
+    config: str = ""  # a shipped configuration, or a file, that this task's settings are laid on
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings on this task alone, as a run's configuration nests them."""
 
@@ -28,8 +26,7 @@ class Task:
 class Arm:
     """One of what is compared."""
 
-    method: str = "atlas"
-    """A method's name."""
+    method: str = "atlas"  # a method's name
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of this arm alone. `{task}` and `{seed}` in an `adapter` are the run's: each run searches with a policy
     of its own training."""
@@ -42,10 +39,8 @@ class PlannedRun:
     task: str
     arm: str
     seed: int
-    settings: Mapping[str, Any] = field(compare=False)
-    """Its configuration file."""
-    secret: str = ""
-    """What its tasks are drawn under; empty: this machine's secret."""
+    settings: Mapping[str, Any] = field(compare=False)  # its configuration file
+    secret: str = ""  # what its tasks are drawn under; empty: this machine's secret
 
     @property
     def name(self) -> str:
@@ -61,15 +56,11 @@ class PlannedRun:
 class Plan:
     """A study, read from a file."""
 
-    name: str
-    """Names the folder of its runs."""
+    name: str  # names the folder of its runs
     tasks: Mapping[str, Task]
-    arms: Mapping[str, Arm]
-    """The others are compared with the first."""
-    seeds: tuple[int, ...] = (0, 1, 2)
-    """Seeds of the runs: the unit of replication."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that all runs share."""
+    arms: Mapping[str, Arm]  # the others are compared with the first
+    seeds: tuple[int, ...] = (0, 1, 2)  # seeds of the runs: the unit of replication
+    settings: Mapping[str, Any] = field(default_factory=dict)  # settings that all runs share
     seeds_per_secret: int = 0
     """So many seeds in a row share a secret that tasks are drawn under, the next ones another: what holds under many
     was not made for one. 0: all have this machine's."""
@@ -96,11 +87,8 @@ def run_name(task: str, arm: str, seed: int) -> str:
 
 def read_plan(path: Path) -> Plan:
     """Read a study's plan, check every run's settings, and that its task takes them. A plan that is `based_on` another
-    says only what differs.
-
-    Raises:
-        SettingsError: the file cannot be read, or one of its settings is unknown or unusable.
-    """
+    says only what differs. Raises `SettingsError`: the file cannot be read, or one of its settings is unknown or
+    unusable."""
     values = read_layers(path, "the plan")
     for part in ("tasks", "arms"):
         if not isinstance(values.get(part), dict):

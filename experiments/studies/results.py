@@ -41,23 +41,13 @@ def collect(plan: Plan, folder: Path) -> Data:
         rows["runs"].append({**key, **run_row(run)})
         ends = instance_scores(run)
         for number, (initial, best) in enumerate(ends if len(ends) > 1 else ()):
-            own = {
-                "initial_held_out": initial,
-                "best_held_out": best,
-                "improvement": improvement(initial, best),
-            }
-            rows["instances"].append({**key, "instance": number, **own})
+            own = {"instance": number, "initial_held_out": initial, "best_held_out": best}
+            rows["instances"].append({**key, **own, "improvement": improvement(initial, best)})
         for name, one, other in run.compared:
             ahead = mean_interval((one.found - other.found).dropna())
-            row = {
-                "control": name,
-                "run": one.found.mean(),
-                "beside": other.found.mean(),
-                "ahead": ahead.mean,
-            }
-            rows["controls"].append(
-                {**key, **row, "half_width": ahead.half_width, "instances": len(one.found)}
-            )
+            means = {"control": name, "run": one.found.mean(), "beside": other.found.mean()}
+            spread = {"ahead": ahead.mean, "half_width": ahead.half_width, "instances": len(one.found)}
+            rows["controls"].append({**key, **means, **spread})
     return {kind: pd.DataFrame(found) for kind, found in rows.items() if found}
 
 

@@ -28,20 +28,10 @@ POLL_S = 1.0
 def do_runs(
     plan: Plan, folder: Path, workers: int, tell: Callable[[str], None], known: Collection[str] = ()
 ) -> list[PlannedRun]:
-    """Do or continue every run that has not come to its end, or is to have more rounds by now; returns those that
-    failed. Interrupted, stop those under way first.
-
-    Args:
-        plan: the study.
-        folder: where the runs' folders lie.
-        workers: runs at a time.
-        tell: called with one line whenever a run begins or ends.
-        known: names of runs that need not be done.
-
-    Raises:
-        SettingsError: a run was done with other settings than the plan's.
-        StoreError: another process holds a run.
-    """
+    """Do or continue every run, in `folder`, that has not come to its end, or is to have more rounds by now, `workers`
+    at a time; returns those that failed. Interrupted, stop those under way first. `tell`: takes a line whenever a run
+    begins or ends. `known`: names of runs that need not be done. Raises `SettingsError` if a run was done with other
+    settings than the plan's, `StoreError` if another process holds one."""
     waiting = [run for run in plan.runs() if run.name not in known and not has_ended(folder / run.name, run)]
     active: dict[subprocess.Popen[bytes], PlannedRun] = {}
     failed = []
@@ -77,9 +67,8 @@ def _begin(run: PlannedRun, place: Path) -> "subprocess.Popen[bytes]":
     place.mkdir(parents=True, exist_ok=True)
     (place / DONE).unlink(missing_ok=True)
     end = time.monotonic() + GRACE_S
-    while (
-        place / "run.sqlite"
-    ).exists():  # one of a killed scheduler may still be putting its things in order
+    # One of a killed scheduler may still be putting its things in order.
+    while (place / "run.sqlite").exists():
         try:
             RunStore(place).close()
             break

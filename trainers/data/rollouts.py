@@ -25,12 +25,8 @@ Pending = tuple[Candidate, "Future[Evaluation] | None"]
 class ProgramCache:
     """Starts evaluations, joins those under way, and knows what is recorded, by normalised syntax tree.
 
-    In memory are fingerprints and ids; what came of a program is read from the run store when it is met again.
-
-    Args:
-        evaluator: runs programs.
-        tasks: what they are scored on: one task, or several that the islands have in turn.
-        store: holds every candidate before it is recorded here.
+    In memory are fingerprints and ids; what came of a program is read from the run store when it is met again, which
+    holds every candidate before it is recorded here. `tasks`: one, or several that the islands have in turn.
     """
 
     def __init__(self, evaluator: Pool, tasks: Sequence[ProgramTask], store: RunStore):
@@ -146,16 +142,11 @@ def judged(group: Sequence[Pending], cache: ProgramCache) -> list[Candidate]:
     found: list[Candidate] = []
     for place, (candidate, evaluation) in enumerate(group, start=1):
         try:
-            known = cache.recorded(candidate.program_key, candidate.island) if evaluation is None else None
-            found.append(candidate.judged(known or outcome(evaluation), known.id if known else None))
+            if evaluation is not None:
+                found.append(candidate.judged(evaluation.result()))
+            elif known := cache.recorded(candidate.program_key, candidate.island):
+                found.append(candidate.judged(known, known.id))
         except InfrastructureError:
             if place == len(group) and not found:
                 raise
     return found
-
-
-def outcome(evaluation: "Future[Evaluation] | None") -> Evaluation:
-    """The evaluation, waited for. Raises `InfrastructureError` if the machine failed."""
-    if evaluation is None:
-        raise RuntimeError("a program was taken for recorded, but there is no record of it")
-    return evaluation.result()

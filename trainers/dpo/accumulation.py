@@ -16,7 +16,7 @@ from atlas_gym.agents.models.captured import Captured
 from atlas_gym.agents.models.policy import Learner, Policy
 from atlas_gym.trainers.data.measures import grouped
 from atlas_gym.trainers.dpo.likelihoods import processes, token_values
-from atlas_gym.trainers.dpo.packed import Branch, Pass, line, pack, rows, width
+from atlas_gym.trainers.dpo.packed import Branch, Line, Pass, pack, rows, width
 from atlas_gym.trainers.dpo.settings import PhaseSettings
 
 _TOKENS = 64
@@ -75,7 +75,7 @@ def even_parts(batches: Sequence[Sequence[Example]], most: int) -> Parts:
         cut = [[own[i : i + pairs] for i in range(0, len(own), pairs)] for own in owns]
         whole = [[part + [empty] * (pairs - len(part)) for part in parts] for parts in cut]
         lines = [
-            [line([each.chosen for each in part] + [each.rejected for each in part]) for part in parts]
+            [Line([each.chosen for each in part] + [each.rejected for each in part]) for part in parts]
             for parts in whole
         ]
         wide = width([each for parts in lines for each in parts], most)

@@ -112,9 +112,8 @@ class _Head(torch.autograd.Function):
             log_probs[here] = logs.gather(1, ids)[:, 0]
             shares = logs.exp()
             entropy[here] = _entropy(logs, shares)
-            if ctx.needs_input_grad[
-                0
-            ]:  # before the product, so that where a token is certain nothing large cancels
+            if ctx.needs_input_grad[0]:
+                # Before the product, so that where a token is certain nothing large cancels.
                 shares.scatter_add_(1, ids, -torch.ones_like(shares[:, :1]))
                 slope[here] = -(shares.to(weight.dtype) @ weight)
         ctx.save_for_backward(slope)

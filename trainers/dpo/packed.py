@@ -69,13 +69,15 @@ class Pass:
         return values.new_zeros(len(self.lengths) + 1).index_add_(0, self.owners, values)[:-1]
 
 
-@dataclass(frozen=True)
 class Line:
     """Branches in the order in which rows are filled: that of their tokens, so that what begins alike is together."""
 
-    branches: Sequence[Branch]
-    order: list[int]  # indices of the branches
-    common: list[int]  # how many tokens each has in common with the one before it in this order
+    def __init__(self, branches: Sequence[Branch]) -> None:
+        whole = [[*prompt, *completion] for prompt, completion in branches]
+        self.branches = branches
+        self.order = sorted(range(len(whole)), key=whole.__getitem__)  # indices of the branches
+        # how many tokens each has in common with the one before it in this order
+        self.common = [0, *(common_prefix(whole[one], whole[other]) for one, other in pairwise(self.order))]
 
     def rows(self, width: int) -> list[list[int]]:
         """Indices of the branches by row; what is longer than `width` is alone in its row."""
@@ -89,14 +91,6 @@ class Line:
             found[-1].append(index)
             used += length - common
         return found
-
-
-def line(branches: Sequence[Branch]) -> Line:
-    """These branches in a line."""
-    whole = [[*prompt, *completion] for prompt, completion in branches]
-    order = sorted(range(len(whole)), key=whole.__getitem__)
-    common = [common_prefix(whole[one], whole[other]) for one, other in pairwise(order)]
-    return Line(branches, order, [0, *common])
 
 
 def width(lines: Sequence[Line], limit: int = _LARGEST) -> int:
@@ -169,7 +163,7 @@ def pack(branches: Sequence[Branch], limit: int, even: bool) -> Packing:
     """Passes of at most `limit` tokens out of branches, of rows of one width if they are to be `even`, else of one row
     each. A branch longer than that has a row of its own."""
     distinct = list(dict.fromkeys((tuple(prompt), tuple(completion)) for prompt, completion in branches))
-    own = line(distinct)
+    own = Line(distinct)
     wide = width([own], limit) if even else limit
     filled, at_once = own.rows(wide), max(1, limit // wide)
     parts = [filled[first : first + at_once] for first in range(0, len(filled), at_once)]

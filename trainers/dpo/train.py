@@ -86,6 +86,7 @@ class Trained:
     processes: int = 1  # how many shared the work
 
 
+@telling_what_helps("set a smaller phase.batch_size or phase.max_tokens, or phase.activation_checkpointing")
 def train(
     policy: Policy,
     job: TrainJob,
@@ -100,16 +101,8 @@ def train(
     by default as suits the device. Raises ValueError if no pair is short enough, or there is none, and MemoryFull
     if the GPU's memory is too small.
     """
-    remedy = "set a smaller phase.batch_size or phase.max_tokens, or phase.activation_checkpointing"
-    with telling_what_helps(remedy):
-        return _train(policy, job, on_step, wants_even(policy.device) if even is None else even)
-
-
-def _train(
-    policy: Policy, job: TrainJob, on_step: Callable[[StepRecord], None] | None, even: bool
-) -> Trained:
-    began = time.perf_counter()
-    settings = job.settings
+    began, settings = time.perf_counter(), job.settings
+    even = wants_even(policy.device) if even is None else even
     examples, order = training_data(policy.tokenizer, job)
     trained = Trained(pairs=len(examples), dropped=len(job.pairs) - len(examples), processes=processes()[1])
     goal = math.inf

@@ -42,14 +42,10 @@ def trained_under(settings: PhaseSettings, controls: TuningControls) -> PhaseSet
 class PhaseAdvisers:
     """Strategist and inspector of a run."""
 
-    config: RunConfig
-    """The run's, from which the first phase's controls come."""
-    supporters: Supporters
-    """The run's; a role that is off leaves things as they are."""
-    store: RunStore
-    """Where earlier phases and candidates are read."""
-    calls: list[SupporterCall] = field(init=False, default_factory=list)
-    """The calls of the phase under way."""
+    config: RunConfig  # the run's, from which the first phase's controls come
+    supporters: Supporters  # the run's; a role that is off leaves things as they are
+    store: RunStore  # where earlier phases and candidates are read
+    calls: list[SupporterCall] = field(init=False, default_factory=list)  # the calls of the phase under way
 
     def strategy(self, number: int, pairs: int) -> StrategyAdvice:
         """The settings of phase `number`, which begins here, after the strategist has heard how many `pairs` there are
@@ -81,7 +77,7 @@ class PhaseAdvisers:
         return Telemetry(
             key=("phase", number), controls=current, pairs=pairs, passed=len(scores),
             failed=len(recent) - len(scores), score_quantiles=tuple(quantiles), initial_score=start.score or 0.0,
-            best_scores=tuple(self._best_by(row["round"]) for row in rows),
+            best_scores=tuple(fmean(self.store.best_scores(0, row["round"]).values() or [0.0]) for row in rows),
             distinct_share=len(distinct_programs(recent)) / len(scores) if scores else None,
             entropy=fmean(step["entropy"] for step in steps) if steps else None,
             losses=tuple(step["loss"] for step in steps),
@@ -92,10 +88,6 @@ class PhaseAdvisers:
             min_gain=self.config.gate.min_gain, max_kl=self.config.gate.max_kl,
         )  # fmt: skip
 
-    def _best_by(self, round_: int) -> float:
-        best = self.store.best_scores(0, round_).values()
-        return fmean(best) if best else 0.0
-
     def review(
         self, number: int, measured: Measured, decision: GateDecision, chosen: Checkpoint
     ) -> GateDecision:
@@ -103,7 +95,18 @@ class PhaseAdvisers:
         inspector = self.supporters.inspector
         if inspector is None:
             return decision
-        consultation = inspector.consult(self._inspection(number, measured, decision, chosen))
+        (samples, before), (_, after) = measured(REFERENCE), measured(chosen.name)
+        changes = (  # where both have a measurement
+            MetricChange(name, before[name], value, name in (VALID_SHARE, DISTINCT_SHARE))
+            for name, value in after.items()
+            if name in before
+        )
+        consultation = inspector.consult(Inspection(
+            key=("phase", number), rule_accepts=decision.promote, gain=decision.gain, kl=decision.kl,
+            min_gain=decision.min_gain, max_kl=decision.max_kl, gain_error=chosen.gain_error,
+            samples=samples, metrics=tuple(changes),
+            recent=tuple(bool(row["promoted"]) for row in self.store.tuned_phases()),
+        ))  # fmt: skip
         self.calls.append(consultation.call)
         verdict = consultation.advice
         if not verdict.veto:
@@ -112,23 +115,3 @@ class PhaseAdvisers:
         return decision.refuse(
             said if decision.promote else f"{decision.reason.removeprefix('kept: ')}; {said}"
         )
-
-    def _inspection(
-        self, number: int, measured: Measured, decision: GateDecision, chosen: Checkpoint
-    ) -> Inspection:
-        (samples, before), (_, after) = measured(REFERENCE), measured(chosen.name)
-        return Inspection(
-            key=("phase", number), rule_accepts=decision.promote, gain=decision.gain, kl=decision.kl,
-            min_gain=decision.min_gain, max_kl=decision.max_kl, gain_error=chosen.gain_error,
-            samples=samples, metrics=_changes(before, after),
-            recent=tuple(bool(row["promoted"]) for row in self.store.tuned_phases()),
-        )  # fmt: skip
-
-
-def _changes(reference: Mapping[str, float], candidate: Mapping[str, float]) -> tuple[MetricChange, ...]:
-    """The candidate's measurements beside the reference's, where both have them."""
-    return tuple(
-        MetricChange(name, reference[name], candidate[name], name in (VALID_SHARE, DISTINCT_SHARE))
-        for name in candidate
-        if name in reference
-    )

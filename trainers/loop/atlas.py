@@ -58,7 +58,7 @@ class AtlasRun(Parts):
         starts: list[str] = []
         if self.store.round_summary(0) is None:
             if self.tuning and self.tuning.exam:
-                self.tuning.exam.require_starts()
+                _ = self.tuning.exam.questions  # whose starts must not fail: a run keeps its settings
             self.store.set_instances(len(self.tasks.instances))
             starts = [self.spec.starts[own.start or self.config.start] for own in self.tasks.instances]
         self.explorer.seed(starts)
@@ -73,27 +73,20 @@ class AtlasRun(Parts):
                 self.tell("round", summary, self.agent.best_score)
             self._generator.cache_clear()
 
-    def _spent(self, last: int) -> bool:
-        """All evaluations are spent, by rounds up to this one."""
-        budget = self.config.evaluations
-        spent = budget > 0 and self.store.candidate_counts()["evaluated"] >= budget
-        return spent and self.store.last_round() <= last
-
-    def _confirm(self) -> dict[str, Any]:
-        """The best program against the first, on random numbers that no candidate was chosen by."""
-        summary = confirm(self.config, self.store, self.pool, self.tell)
-        summary["spending"] = total(self.store.folder / LEDGER)
-        self.tell("finished", summary)
-        return summary
-
     def run(self) -> dict[str, Any]:
         """Walk every step of the run that is not stored yet; returns the summary of the whole run."""
         self._seed()
         for k, (first, last) in enumerate(self.config.blocks, start=1):
             self._explore(first, last)
-            if self._spent(last):
+            budget = self.config.evaluations
+            spent = budget > 0 and self.store.candidate_counts()["evaluated"] >= budget
+            if spent and self.store.last_round() <= last:
                 break  # no round follows, and so no phase
             if self.tuning and k <= self.config.phases:
                 self.tuning.take(k)
                 self.tell("phase", self.store.phases()[k - 1])
-        return self._confirm()
+        # The best program against the first, on random numbers that no candidate was chosen by.
+        summary = confirm(self.config, self.store, self.pool, self.tell)
+        summary["spending"] = total(self.store.folder / LEDGER)
+        self.tell("finished", summary)
+        return summary

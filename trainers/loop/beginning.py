@@ -45,10 +45,7 @@ def reached(config: RunConfig) -> list[str]:
         found["env"] = (
             Path(config.env).resolve() if "/" in config.env or Path(config.env).exists() else config.env
         )
-    for told in (
-        Path("wandb", "settings"),
-        Path(".wandb", "settings"),
-    ):  # W&B goes by the working directory's
+    for told in (Path("wandb", "settings"), Path(".wandb", "settings")):  # those of the working directory
         if config.tracking != "off" and told.is_file():
             found[f"W&B's {told.resolve()}"] = told.read_text(encoding="utf-8", errors="replace")
     return [f"{key}: {value}" for key, value in found.items()]
@@ -56,11 +53,7 @@ def reached(config: RunConfig) -> list[str]:
 
 def require_trust(folder: Path, config: RunConfig, given: Collection[str] = ()) -> None:
     """Refuse to go by settings of a run that reach what this machine's user has asked for neither in a run begun here
-    nor in the settings `given` now.
-
-    Raises:
-        SettingsError: the message names what the run reaches.
-    """
+    nor in the settings `given` now. Raises `SettingsError`: the message names what the run reaches."""
     own: set[str] = set()
     with contextlib.suppress(StoreError), RunStore.open_readonly(folder) as store:
         own = set(map(str, store.get_meta("marks", [])))
@@ -76,10 +69,7 @@ def require_trust(folder: Path, config: RunConfig, given: Collection[str] = ()) 
 
 def require_beginning(config: RunConfig, store: RunStore) -> None:
     """Refuse to continue a run under other settings, under another secret or on another task than it was begun with.
-
-    Raises:
-        SettingsError: the message names what differs, or why there is no secret.
-    """
+    Raises `SettingsError`: the message names what differs, or why there is no secret."""
     if (secret := _fingerprint()) != store.get_meta("secret", secret):
         raise SettingsError(
             f"{store.folder} was begun under another secret, so that its tasks were others: set {SECRET_VARIABLE} to "

@@ -148,10 +148,6 @@ class RunConfig:
             yield "controls: supporter-alone needs supporters.exploration.form: set it to rules or llm"
         if not self.writers:
             yield "supporters.exploration.form is off, and exploration.writers names nobody but the supporter"
-        yield from self._untunable()
-
-    def _untunable(self) -> Iterator[str]:
-        """The same of tuning."""
         if self.adapter and not (self.needs_policy and self.backend.follows_policy):
             yield "an adapter needs the model's weights: leave adapter empty, or write with backend.name: transformers"
         if self.phases > 0 and not self.backend.follows_policy:

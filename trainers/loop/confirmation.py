@@ -7,7 +7,6 @@ is not borne out by its held-out scores (`held_out_gap`).
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from statistics import fmean, variance
 from typing import Any
 
@@ -20,31 +19,6 @@ from atlas_gym.trainers.store.store import RunStore
 
 LARGE = 3.0
 """A gap of more than this many standard deviations is called large."""
-
-
-@dataclass(frozen=True)
-class HeldOutGap:
-    """A program's training score against its scores on tasks that no program of the run saw."""
-
-    gap: float
-    """Training score minus the mean of the held-out scores; above 0, its own task flatters it."""
-    chance: float | None
-    """What the draw of the training task may leave between the two: LARGE standard deviations; None with fewer
-    than two held-out scores."""
-    failed: int = 0
-    """Held-out tasks that it failed on; its score there is the worst one."""
-
-    @property
-    def large(self) -> bool:
-        """Whether the program does better on its own task than chance explains, or fails on others."""
-        return self.failed > 0 or (self.chance is not None and self.gap > self.chance)
-
-    @property
-    def word(self) -> str:
-        """The gap for a reader, with a word when it is large."""
-        chance = "" if self.chance is None else f" (chance: up to {self.chance:.4f})"
-        failed = f"; fails on {self.failed} held-out tasks" if self.failed else ""
-        return f"{self.gap:+.4f}{chance}{failed}{'; large: memorised or overfitted' if self.large else ''}"
 
 
 def confirm(config: RunConfig, store: RunStore, pool: Pool, tell: Callable[..., None]) -> dict[str, Any]:
@@ -77,9 +51,21 @@ def confirm(config: RunConfig, store: RunStore, pool: Pool, tell: Callable[..., 
 
 
 def _row(record: Candidate, config: RunConfig, store: RunStore, pool: Pool) -> dict[str, Any]:
-    confirmed = _confirmed(record, config, store, pool)
+    """A program with its scores on the held-out tasks, and of those it failed on the statuses."""
+    key = held_out_key(record, store.instances)
+    confirmed = store.held_out(key)
+    if confirmed is None:
+        posed = Tasks(config)
+        tasks = [posed.held_out(seed, record.island) for seed in range(config.held_out_seeds)]
+        futures = [pool.submit(record.program, task) for task in tasks]
+        evaluations = [future.result() for future in futures]
+        worst = tasks[0].worst_score
+        confirmed = {
+            "scores": [worst if e.score is None else e.score for e in evaluations],
+            "failed": [str(e.status) for e in evaluations if e.score is None],
+        }
+        store.add_held_out(key, confirmed)
     scores = confirmed["scores"]
-    gap = None if record.score is None else held_out_gap(record.score, scores, len(confirmed["failed"]))
     return {
         "id": record.id,
         "origin": record.origin,
@@ -88,36 +74,20 @@ def _row(record: Candidate, config: RunConfig, store: RunStore, pool: Pool) -> d
         "score": record.score,
         "held_out": sum(scores) / len(scores),
         "held_out_scores": scores,
-        "gap": gap and gap.word,
+        "gap": held_out_gap(record.score, scores, len(confirmed["failed"])),
     }
 
 
-def _confirmed(record: Candidate, config: RunConfig, store: RunStore, pool: Pool) -> dict[str, Any]:
-    """Its scores on the held-out tasks, and the statuses of those it failed on."""
-    key = held_out_key(record, store.instances)
-    stored = store.held_out(key)
-    if stored is None:
-        posed = Tasks(config)
-        tasks = [posed.held_out(seed, record.island) for seed in range(config.held_out_seeds)]
-        futures = [pool.submit(record.program, task) for task in tasks]
-        evaluations = [future.result() for future in futures]
-        worst = tasks[0].worst_score
-        stored = {
-            "scores": [worst if e.score is None else e.score for e in evaluations],
-            "failed": [str(e.status) for e in evaluations if e.score is None],
-        }
-        store.add_held_out(key, stored)
-    return stored
-
-
-def held_out_gap(training: float, held_out: Sequence[float], failed: int = 0) -> HeldOutGap | None:
-    """Compare a training score with held-out scores, `failed` of them worst scores; None without any.
+def held_out_gap(training: float | None, held_out: Sequence[float], failed: int) -> str:
+    """A training score less the mean of held-out scores, `failed` of them worst scores, in words; empty without them.
 
     The training task is one more draw of what the held-out tasks are drawn from. So for a program that does not
     depend on it the gap has the standard deviation s·√(1 + 1/n), with s and n those of the held-out scores.
     """
-    if not held_out:
-        return None
+    if training is None or not held_out:
+        return ""
     n, gap = len(held_out), training - fmean(held_out)
-    chance = LARGE * math.sqrt(variance(held_out) * (1 + 1 / n)) if n > 1 else None
-    return HeldOutGap(gap, chance, failed)
+    chance = LARGE * math.sqrt(variance(held_out) * (1 + 1 / n)) if n > 1 else math.inf
+    said = f"{gap:+.4f}" + (f" (chance: up to {chance:.4f})" if n > 1 else "")
+    said += f"; fails on {failed} held-out tasks" if failed else ""
+    return said + ("; large: memorised or overfitted" if failed or gap > chance else "")

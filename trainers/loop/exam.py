@@ -12,7 +12,6 @@ from dataclasses import fields
 from functools import cached_property
 from typing import Any
 
-from atlas_gym import ProgramTask
 from atlas_gym.agents.engines.engine import Engine
 from atlas_gym.agents.population.candidate import Proposal
 from atlas_gym.agents.proposals import Showing, Style
@@ -22,7 +21,6 @@ from atlas_gym.trainers.data.comparison import Comparison, compare
 from atlas_gym.trainers.data.measures import Answer, thinned
 from atlas_gym.trainers.data.rollouts import ProgramCache, again, fresh_samples
 from atlas_gym.trainers.loop.config import RunConfig
-from atlas_gym.trainers.loop.settings import Instance
 from atlas_gym.trainers.loop.tasks import Tasks, parent_of
 from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.store import RunStore
@@ -47,24 +45,9 @@ def _groups(result: Mapping[str, Any]) -> list[list[Answer]]:
 
 
 class Exam:
-    """The questions, and the policies' answers to them.
+    """The questions, and the policies' answers to them; in the store nothing of this is looked up."""
 
-    Args:
-        config: how many questions of what, from which start, and whether prompts give scores.
-        tasks: poses the instances.
-        styles: how the agent asks its model.
-        pool: evaluates programs.
-        store: the run's store, where nothing of this is looked up.
-    """
-
-    def __init__(
-        self,
-        config: RunConfig,
-        tasks: Tasks,
-        styles: Sequence[Style],
-        pool: Pool,
-        store: RunStore,
-    ):
+    def __init__(self, config: RunConfig, tasks: Tasks, styles: Sequence[Style], pool: Pool, store: RunStore):
         self._settings, self._start, self._agent = config.exam, config.start, config.agent
         self._styles = styles
         self._posed = [
@@ -75,39 +58,31 @@ class Exam:
         self._notes = tasks.observed
         self._cache = ProgramCache(pool, [task for _, task in self._posed], store)
 
-    def require_starts(self) -> None:
-        """Raise `SettingsError` if an instance's start fails: before a run begins, since its settings stay."""
-        _ = self.questions
-
     @cached_property
     def questions(self) -> list[Proposal]:
         """One proposal a question; `island` is the number of the instance. `SettingsError` if a start fails."""
-        return [
-            question
-            for number, (own, task) in enumerate(self._posed)
-            for question in self._of(number, own, task)
-        ]
+        found: list[Proposal] = []
+        for number, (own, task) in enumerate(self._posed):
+            rng = stream(0, "measure", number)  # not by the run's seed: runs are to be comparable
+            start = own.start or self._start
+            program = task.starts[start]
+            evaluation = self._cache.evaluate(program, number)
+            if not evaluation.ok:
+                raise SettingsError(
+                    f"exam.instances: the start `{start}` fails on {dict(own.env_args)}: {evaluation.status}: "
+                    f"{evaluation.detail}"
+                )
+            parent = parent_of(program, evaluation.score)
+            sites = [(style, site) for style in self._styles for site in style.sites(program)]
+            showing = Showing(notes=self._notes(task), score=parent.score if self._agent.scores else None)
+            for style, site in thinned(sites, self._settings.prompts, rng):
+                found.append(again(style.propose(parent, site, showing), number, parent))
+        return found
 
     @property
     def prompts(self) -> set[str]:
         """What no phase may be tuned on."""
         return {question.prompt for question in self.questions}
-
-    def _of(self, number: int, instance: Instance, task: ProgramTask) -> list[Proposal]:
-        rng = stream(0, "measure", number)  # not by the run's seed: runs are to be comparable
-        program = task.starts[instance.start or self._start]
-        evaluation = self._cache.evaluate(program, number)
-        if not evaluation.ok:
-            raise SettingsError(
-                f"exam.instances: the start `{instance.start or self._start}` fails on {dict(instance.env_args)}: "
-                f"{evaluation.status}: {evaluation.detail}"
-            )
-        parent = parent_of(program, evaluation.score)
-        sites = [(style, site) for style in self._styles for site in style.sites(program)]
-        shown = parent.score if self._agent.scores else None
-        showing = Showing(notes=self._notes(task), score=shown)
-        drawn = thinned(sites, self._settings.prompts, rng)
-        return [again(style.propose(parent, site, showing), number, parent) for style, site in drawn]
 
     def answers(self, generator: Engine) -> dict[str, Any]:
         """What a policy writes, as plain values: per question its instance, its site and its samples."""

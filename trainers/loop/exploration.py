@@ -32,7 +32,7 @@ from atlas_gym.evaluation import Evaluation, InfrastructureError
 from atlas_gym.program_text import program_key
 from atlas_gym.tasks.smoke import passes
 from atlas_gym.trainers.data.measures import counts
-from atlas_gym.trainers.data.rollouts import Pending, ProgramCache, outcome, write, write_at_once
+from atlas_gym.trainers.data.rollouts import ProgramCache, judged, write, write_at_once
 from atlas_gym.trainers.loop.settings import ExplorationSettings
 from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.store import RunStore
@@ -42,43 +42,29 @@ from atlas_gym.trainers.store.store import RunStore
 class Draft:
     """A program that may be evaluated."""
 
-    candidate: Candidate
-    """The program."""
-    request: int
-    """Which of the round's proposals it answers; −1: a supporter's patch."""
-    smoke: "Future[Evaluation] | None"
-    """Its smoke run; None if the program is known already, and is left out."""
+    candidate: Candidate  # the program
+    request: int  # which of the round's proposals it answers; −1: a supporter's patch
+    smoke: "Future[Evaluation] | None"  # its smoke run; None if the program is known already, and is left out
 
 
 @dataclass(eq=False)
 class Explorer:
     """Runs rounds of exploration over all islands."""
 
-    settings: ExplorationSettings
-    """The layout of a round."""
-    writers: Mapping[str, float]
-    """Who writes, by weight."""
-    agent: ResearchAgent
-    """Makes proposals and keeps the islands."""
+    settings: ExplorationSettings  # the layout of a round
+    writers: Mapping[str, float]  # who writes, by weight
+    agent: ResearchAgent  # makes proposals and keeps the islands
     generator: Callable[[], Engine]
     """Returns the engine to write with (asked anew in each round: a tuned policy replaces it)."""
-    cache: ProgramCache
-    """Evaluates programs."""
-    store: RunStore
-    """Every round is stored before it is folded into the islands."""
-    evaluations: int = 0
-    """Programs that the run executes, at most; 0: no bound."""
-    supporter: ExplorationSupporter | None = None
-    """Patches the islands' parents; None for none."""
-    notes: Sequence[Sequence[str]] = ((),)
-    """What prompts say of each instance, a line each."""
+    cache: ProgramCache  # evaluates programs
+    store: RunStore  # every round is stored before it is folded into the islands
+    evaluations: int = 0  # programs that the run executes, at most; 0: no bound
+    supporter: ExplorationSupporter | None = None  # patches the islands' parents; None for none
+    notes: Sequence[Sequence[str]] = ((),)  # what prompts say of each instance, a line each
 
     def seed(self, programs: Sequence[str]) -> None:
-        """Evaluate the starting programs (round 0), one for each instance, and give every island its own.
-
-        Raises:
-            SettingsError: a starting program fails.
-        """
+        """Evaluate the starting programs (round 0), one for each instance, and give every island its own. Raises
+        `SettingsError`: a starting program fails."""
         records = self.store.round_candidates(0)
         if not records:
             for island in range(self.settings.islands):
@@ -118,9 +104,7 @@ class Explorer:
         proposals: list[Proposal] = []
         answered: dict[tuple[int, str], Proposal] = {}  # prompts that a patch of one line answers
         calls: list[SupporterCall] = []
-        first: list[
-            int
-        ] = []  # of each proposal: the number of its first completion within its island's round
+        first: list[int] = []  # of each proposal, its first completion's number in its island's round
         started, tokens = time.monotonic(), 0
 
         def draft(candidate: Candidate, request: int) -> None:
@@ -176,7 +160,7 @@ class Explorer:
         generated = time.monotonic()
         chosen, failed = self._choose(drafts, shares)
         self.cache.forget_smoke_runs()
-        records, lost = self._judged([(c, self.cache.submit(c.program, c.island)) for c in chosen])
+        records = judged([(c, self.cache.submit(c.program, c.island)) for c in chosen], self.cache)
         evaluated = Counter(record.writer for record in records)
         improving = Counter(record.writer for record in records if self.agent.improves(record))
         summary = {
@@ -185,7 +169,7 @@ class Explorer:
             "drawn": len(drafts),
             "smoke_runs": sum(draft.smoke is not None for draft in drafts),
             "smoke_failed": len(failed),
-            "lost": lost,
+            "lost": len(chosen) - len(records),
             "writers": {name: [count, improving[name]] for name, count in evaluated.items()},
             "consulted": len(calls),
             "skipped": [call.reason for call in calls if call.status == "skipped"],
@@ -235,23 +219,6 @@ class Explorer:
             missing = sum(share.values()) - sum(candidate.island == island for candidate in chosen)
             chosen += spare[: max(0, missing)] if fill else []
         return sorted(chosen, key=lambda candidate: candidate.id), failed
-
-    def _judged(self, pending: Sequence[Pending]) -> tuple[list[Candidate], int]:
-        """The evaluated candidates, and how many the machine failed to evaluate.
-
-        Raises:
-            InfrastructureError: it failed with every one of them.
-        """
-        records: list[Candidate] = []
-        lost = 0
-        for candidate, evaluation in pending:
-            try:
-                records.append(candidate.judged(outcome(evaluation)))
-            except InfrastructureError:
-                lost += 1
-                if lost == len(pending):
-                    raise
-        return records, lost
 
     def fold(self, records: Sequence[Candidate]) -> None:
         """Take stored candidates into the islands."""

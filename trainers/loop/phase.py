@@ -40,12 +40,7 @@ from atlas_gym.trainers.store.plain import plain
 
 
 class Tuning:
-    """The fine-tuning phases of a run.
-
-    Args:
-        run: the parts of the run.
-        policy: the policy that is tuned.
-    """
+    """The fine-tuning phases of a run, which tune this policy."""
 
     def __init__(self, run: Parts, policy: Policy):
         self.run, self.policy = run, policy
@@ -59,11 +54,8 @@ class Tuning:
         self._fresh: dict[str, Callable[[], list[list[Candidate]]]] = {}
 
     def take(self, k: int) -> None:
-        """Phase k, after the k-th block of rounds: both adapters move, or neither does.
-
-        Raises:
-            AdapterError: the phase is stored, and its adapters are lost or damaged.
-        """
+        """Phase k, after the k-th block of rounds: both adapters move, or neither does. Raises `AdapterError`: the
+        phase is stored, and its adapters are lost or damaged."""
         config, store = self.config, self.store
         first, last = config.blocks[k - 1]
         if len(store.phases()) >= k:  # what is stored is read

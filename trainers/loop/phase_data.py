@@ -1,7 +1,7 @@
 """What a phase is trained on and judged by: the buffer, G_k set apart from it, the supporter's answers, and D_k."""
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -25,13 +25,7 @@ costs the same after a million candidates."""
 
 
 class PhaseData:
-    """The data of a run's phases, all of it out of the store.
-
-    Args:
-        run: the parts of the run.
-        tokenizer: the policy's, which says how long a completion is.
-        exam: asks its own prompts to measure learning; none of them is trained on.
-    """
+    """The data of a run's phases, all of it out of the store. None of the exam's prompts is trained on."""
 
     def __init__(self, run: Parts, tokenizer: Any, exam: Exam | None = None):
         self.config, self.store, self._tokenizer, self._exam = run.config, run.store, tokenizer, exam
@@ -69,16 +63,14 @@ class PhaseData:
             for earlier in range(1, number)
             for id_ in {pair["rejected_id"] for pair in self.store.phase_pairs(earlier)}
         )
+        # The last round before the policy was tuned last.
+        tuned = max((r["round"] for r in self.store.tuned_phases() if r["phase"] < number), default=0)
         return build_pairs(
-            buffer, settings, stream(self.config.seed, "pairs", number), scale=self._scale,
+            buffer, settings, stream(self.config.seed, "pairs", number),
+            scale=lambda record: record.island % self.store.instances,
             parent_text=lambda r: self.store.proposal(r.round, r.island, r.prompt).avoid, rejected_before=rejected,
-            fresh_from=self.config.exploration.candidate_id(self._tuned(number) + 1, 0, 0),
+            fresh_from=self.config.exploration.candidate_id(tuned + 1, 0, 0),
         )  # fmt: skip
-
-    def _tuned(self, number: int) -> int:
-        """The last round before the policy was tuned last, ahead of phase `number`; 0 if it never was."""
-        earlier = (row["round"] for row in self.store.tuned_phases() if row["phase"] < number)
-        return max(earlier, default=0)
 
     def origins(self, examples: Sequence[PreferencePair]) -> dict[str, int]:
         """How many choose what the agent wrote, and how many what a supporter wrote."""
@@ -93,28 +85,12 @@ class PhaseData:
         fitting = writable(pool, self._tokenizer, config.sampling, config.phase.max_tokens)
         return [record for record in fitting if record.prompt not in asked]
 
-    def _scale(self, record: Candidate) -> Hashable:
-        """The instance that scored a candidate."""
-        return record.island % self.store.instances
-
 
 def answers(
-    store: StoreQueries,
-    last: int,
-    limit: int,
-    rng: np.random.Generator,
-    taught: Iterable[Candidate] = (),
+    store: StoreQueries, last: int, limit: int, rng: np.random.Generator, taught: Iterable[Candidate] = ()
 ) -> list[Candidate]:
-    """Every candidate that answers one of at most `limit` prompts of the rounds up to `last`, in the order of the
-    prompts.
-
-    Args:
-        store: the run's store.
-        last: the last round that counts.
-        limit: prompts at most; more are thinned out at random, each as likely as any other.
-        rng: draws them.
-        taught: further answers to these prompts.
-    """
+    """Every candidate that answers one of the prompts of the rounds up to `last`, in the order of the prompts; of more
+    than `limit` prompts, some at random, each as likely as any other. `taught`: further answers to them."""
     asked = thinned(store.asked(last), limit, rng)
     by_island = grouped(taught, lambda record: (record.round, record.island))
     return [

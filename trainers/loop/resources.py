@@ -35,21 +35,11 @@ from atlas_gym.trainers.store.store import RunStore
 
 
 class Parts:
-    """What the steps of a run share.
-
-    Args:
-        config: everything that decides the run.
-        store: its run store; a stored run is continued.
-        observers: told of everything that happens.
-        opened: closes what is opened here.
-
-    Raises:
-        AdapterError: the adapter to begin with is missing, damaged or another model's.
-        ModelMissing: the model is not on this machine; the message names the command that fetches it.
-        SettingsError: the settings do not fit the environment or the machine.
-        EngineError: a model behind an API cannot be used.
-        NothingToEdit: a start has no place for any of the styles that are asked for.
-    """
+    """What the steps of a run share. A stored run is continued; `opened` closes what is opened here. Raises
+    `AdapterError`: the adapter to begin with is missing, damaged or another model's; `ModelMissing`: the model is not
+    on this machine; the message names the command that fetches it; `SettingsError`: the settings do not fit the
+    environment or the machine; `EngineError`: a model behind an API cannot be used; `NothingToEdit`: a start has no
+    place for any of the styles that are asked for."""
 
     def __init__(self, config: RunConfig, store: RunStore, observers: Sequence[Observer], opened: ExitStack):
         self.store = store
@@ -75,8 +65,7 @@ class Parts:
         )  # fmt: skip
         for start in {own.start or config.start for own in self.tasks.instances}:
             self.agent.require_writers(self.spec.starts[start], config.writers, f"the start `{start}`")
-        self.backend: Engine
-        """Writes the agent's completions; of a run without a model there is none."""
+        self.backend: Engine  # writes the agent's completions; of a run without a model there is none
         if writes or self.policy:
             self.backend = open_engine(
                 config.backend, config.sampling, model=config.model, folder=store.folder, policy=self.policy
@@ -96,11 +85,8 @@ class Parts:
 
 
 def make_pool(config: RunConfig) -> Pool:
-    """Evaluators for a run, on this machine or on a Ray cluster.
-
-    Raises:
-        SettingsError: Ray is asked for and not installed, or there is no cluster at the address.
-    """
+    """Evaluators for a run, on this machine or on a Ray cluster. Raises `SettingsError`: Ray is asked for and not
+    installed, or there is no cluster at the address."""
     if config.evaluator == "pool":
         return EvaluatorPool(workers=config.workers)
     from atlas_gym.evaluation.ray import RayEvaluatorPool
@@ -112,11 +98,8 @@ def make_pool(config: RunConfig) -> Pool:
 
 
 def device_of(config: RunConfig) -> str:
-    """Where the policy's weights go: on a GPU if torch finds one, unless the CPU is asked for.
-
-    Raises:
-        SettingsError: a GPU is asked for, and there is none.
-    """
+    """Where the policy's weights go: on a GPU if torch finds one, unless the CPU is asked for. Raises `SettingsError`:
+    a GPU is asked for, and there is none."""
     if config.device == "cpu":
         return "cpu"
     if torch.cuda.is_available():
@@ -129,49 +112,35 @@ def device_of(config: RunConfig) -> str:
 
 
 def load_policy(config: RunConfig, model: Path, device: str) -> Policy:
-    """The model in the folder `model`, on a device; policy and reference as it comes.
-
-    Raises:
-        ValueError: the model has no place for the adapters that `lora` asks for.
-    """
+    """The model in the folder `model`, on a device; policy and reference as it comes. Raises `ValueError`: the model
+    has no place for the adapters that `lora` asks for."""
     dtype = None if config.dtype == "auto" else getattr(torch, config.dtype)
     return Policy.load(model, dtype=dtype, lora=config.lora, device=device, seed=config.seed)
 
 
 def make_policy(config: RunConfig, model: Path, store: RunStore) -> Policy:
-    """The model in the folder `model`, policy and reference as the run of `store` begins.
-
-    Raises:
-        AdapterError: the adapter to begin with is missing, damaged, another model's, or not the one that the run began
-            with.
-        SettingsError: the model has no place for the adapters that `lora` asks for.
-    """
+    """The model in the folder `model`, policy and reference as the run of `store` begins. Raises `AdapterError`: the
+    adapter to begin with is missing, damaged, another model's, or not the one that the run began with; `SettingsError`:
+    the model has no place for the adapters that `lora` asks for."""
     try:
         policy = load_policy(config, model, device_of(config))
     except ValueError as error:
         raise SettingsError(f"adapters cannot be had of {model}: {error}") from error
     if config.adapter:
-        _begin(policy, config.adapter, store)
+        own, known = store.folder / BEGIN, store.get_meta("begin")
+        kept = own.exists()
+        found = policy.restore(POLICY, own if kept else config.adapter, known)
+        policy.copy(POLICY, REFERENCE)
+        if not kept:  # where it came from may be gone when the run is resumed
+            policy.save(POLICY, own)
+        if known is None:
+            store.set_meta("begin", found)
     return policy
 
 
-def _begin(policy: Policy, adapter: str, store: RunStore) -> None:
-    own, known = store.folder / BEGIN, store.get_meta("begin")
-    kept = own.exists()
-    found = policy.restore(POLICY, own if kept else adapter, known)
-    policy.copy(POLICY, REFERENCE)
-    if not kept:  # where it came from may be gone when the run is resumed
-        policy.save(POLICY, own)
-    if known is None:
-        store.set_meta("begin", found)
-
-
 def greet_supporters(settings: SupporterSettings) -> None:
-    """Ask the models behind the supporters for a word each.
-
-    Raises:
-        EngineError: one cannot be reached, or refuses; the message names the setting.
-    """
+    """Ask the models behind the supporters for a word each. Raises `EngineError`: one cannot be reached, or refuses;
+    the message names the setting."""
     from atlas_gym.agents.engines.client import LATER, ChatClient, EndpointError
 
     for role in ROLES:

@@ -15,20 +15,9 @@ _UNSEEN = 100_000
 """Held-out seeds below this one confirm results; those above it are for the exam."""
 
 
-def instance_seed(seed: int, number: int) -> int:
-    """The task seed of a run's instance: instances share no random numbers, even where their constants are the same."""
-    return torch_seed(seed, "instance", number) % 2**31 if number else seed
-
-
 class Tasks:
-    """The tasks of a run.
-
-    Args:
-        config: the run's configuration.
-
-    Raises:
-        SettingsError: the environment does not exist, does not take these keywords, or has no such start.
-    """
+    """The tasks of a run. Raises `SettingsError` if the environment does not exist, does not take these keywords, or
+    has no such start."""
 
     def __init__(self, config: RunConfig):
         self._config = config
@@ -61,13 +50,11 @@ class Tasks:
         return {**self._config.env_args, **self.instances[island % len(self.instances)].env_args}
 
     def tasks(self) -> list[ProgramTask]:
-        """What programs are scored on: a task for each instance, dealt to the islands in turn."""
-        return [
-            make_task(
-                self._config.env, seed=instance_seed(self._config.seed, number), **self.arguments(number)
-            )
-            for number in range(len(self.instances))
-        ]
+        """What programs are scored on: a task for each instance, dealt to the islands in turn. Instances share no
+        random numbers, even where their constants are the same."""
+        env, own = self._config.env, self._config.seed
+        seeds = [torch_seed(own, "instance", i) % 2**31 if i else own for i in range(len(self.instances))]
+        return [make_task(env, seed=seed, **self.arguments(i)) for i, seed in enumerate(seeds)]
 
     def held_out(self, seed: int, island: int = 0) -> ProgramTask:
         """A task for confirming what an island came to."""

@@ -32,12 +32,7 @@ Asked = tuple[int, Proposal]
 
 
 class Teacher:
-    """Has the supporter's answers written, scored and stored.
-
-    Args:
-        run: the parts of the run.
-        supporter: writes them.
-    """
+    """Has the supporter's answers written, scored and stored."""
 
     def __init__(self, run: Parts, supporter: ExplorationSupporter):
         self._run, self._supporter, self._store, self._config = run, supporter, run.store, run.config
@@ -95,9 +90,11 @@ class Teacher:
                 site = site_of(proposal, parent.program)
                 if site is None:
                     continue
+                told = self._store.round_candidates(round_, proposal.island)
+                failed = [answer for answer in told if answer.prompt == proposal.prompt and not answer.passed]
                 request = ExplorationRequest(
                     ("phase", phase, "prompt", number, turn), self._run.agent.spec, parent,
-                    self._failures(round_, proposal), tried=frozenset(tried[number]), max_patches=count, site=site,
+                    failed[-FAILURES_TOLD:], tried=frozenset(tried[number]), max_patches=count, site=site,
                 )  # fmt: skip
                 consultation = self._supporter.consult(request)
                 calls.append(consultation.call)
@@ -114,11 +111,6 @@ class Teacher:
                 answers.append(replace(record, duplicate_of=earlier) if earlier != record.id else record)
                 paid.add(record.site, is_improving(answers[-1], MARGIN))
         self._store.add_taught(phase, last, answers, calls)
-
-    def _failures(self, round_: int, proposal: Proposal) -> list[Candidate]:
-        answers = self._store.round_candidates(round_, proposal.island)
-        failed = [answer for answer in answers if answer.prompt == proposal.prompt and not answer.passed]
-        return failed[-FAILURES_TOLD:]
 
 
 def _spread(asked: Sequence[Asked], rng: np.random.Generator) -> list[Asked]:

@@ -109,8 +109,6 @@ _BOUNDS: Mapping[str, Callable[[float], bool]] = {
     "at least 0": lambda number: number >= 0,
     "at least 1": lambda number: number >= 1,
     "in [0, 1]": lambda number: 0 <= number <= 1,
-    "in [0, 1)": lambda number: 0 <= number < 1,
-    "in (0, 1]": lambda number: 0 < number <= 1,
     "in (0, 1)": lambda number: 0 < number < 1,
 }
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from atlas_gym.agents.models.policy import POLICY
 from atlas_gym.trainers.dpo import likelihoods
 from atlas_gym.trainers.dpo.likelihoods import log_likelihoods, logits, token_values
-from atlas_gym.trainers.dpo.packed import line, pack, rows, width
+from atlas_gym.trainers.dpo.packed import Line, pack, rows, width
 from tests.tiny_model import save_tiny_model, tuned_policy
 
 # Completions that part at their first token, at a later one, and not at all but for their end.
@@ -26,11 +26,11 @@ ways = pytest.mark.parametrize("even", [False, True])
 
 
 def one_row(branches):
-    return rows(line(branches), [line(branches).order])
+    return rows(Line(branches), [Line(branches).order])
 
 
 def even_rows(branches, more=(0, 0)):
-    own = line(branches)
+    own = Line(branches)
     wide = width([own])
     return rows(own, own.rows(wide), wide, more)
 
