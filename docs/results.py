@@ -179,7 +179,7 @@ Of single runs {main_job_counts()} ([data](figures/main_job.csv)). The run's imp
 
 ## 3. Methods
 
-Five tasks, 240 evaluations a run; five seeds are planned. In ATLAS four writers share the evaluations by what they find: the model, tuned once, a supporter's rules, random numbers, random expressions. Beside it each of them alone.
+Five tasks, 240 evaluations a run, five seeds (on Burgers three of the five that were planned). In ATLAS four writers share the evaluations by what they find: the model, tuned once, a supporter's rules, random numbers, random expressions. Beside it each of them alone.
 
 ![Improvement of every run by method and task, controls without a model shaded](figures/methods.png)
 

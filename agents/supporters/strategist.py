@@ -31,7 +31,7 @@ class TuningControls:
     # quantile of the passed candidates' scores below which none is a chosen completion, in [0, 1]
     score_threshold: float = 0.3
     epochs: int = 1  # passes over the phase's pairs, at most
-    learning_rate: float = 2e-4  # peak learning rate
+    learning_rate: float = 2e-4  # AdamW's, constant
 
 
 @dataclass(frozen=True)
