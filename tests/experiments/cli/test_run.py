@@ -14,7 +14,7 @@ from rich.console import Console
 from atlas_gym.experiments.cli import main_job
 from atlas_gym.experiments.cli.run import main
 from atlas_gym.experiments.loggers.console import LiveView
-from atlas_gym.hidden_streams import marks
+from atlas_gym.hidden_streams import SECRET_VARIABLE, marks
 from atlas_gym.trainers.loop.beginning import note_beginning, reached
 from atlas_gym.trainers.loop.config import RunConfig, load_config, save_config
 from atlas_gym.trainers.store.store import RunStore
@@ -128,7 +128,7 @@ def test_settings_that_were_cut_short_make_no_other_run(begun, capsys):
 
 
 def test_a_run_keeps_its_secret(begun, capsys):
-    with secret_is("another"):
+    with secret_is(f"{os.environ[SECRET_VARIABLE]}, another"):
         assert main(["--folder", str(begun), "--resume"]) == 2
     assert "was begun under another secret" in capsys.readouterr().err
 

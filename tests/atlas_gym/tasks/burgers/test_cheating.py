@@ -18,10 +18,13 @@ IDLE = {
 }
 """Losses that are low and teach the network little or nothing."""
 DRESSED_UP = {
-    "zero in the last epoch": f"return ({SQUARES}) * (extras['epoch'] < 299)",
-    "counting down": f"return {SQUARES} - 1e3 * extras['epoch']",
+    "zero in the last epoch": (
+        f"return ({SQUARES}) * (extras['epoch'] < 299)",
+        f"return (s := {SQUARES}) * (extras['epoch'] < 299) + s.detach() * (extras['epoch'] >= 299)",
+    ),
+    "counting down": (f"return {SQUARES} - 1e3 * extras['epoch']", f"return {SQUARES}"),
 }
-"""Honest losses that lie about their value: they deserve the honest score and no more."""
+"""Losses that lie about their value, and what has the same gradients and does not: they deserve its score."""
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +32,9 @@ def honest(evaluator):
     return evaluator.evaluate(program(PLAIN), TASK)
 
 
-@pytest.mark.parametrize("body", [*IDLE.values(), *DRESSED_UP.values()], ids=[*IDLE, *DRESSED_UP])
+@pytest.mark.parametrize(
+    "body", [*IDLE.values(), *(lie for lie, _ in DRESSED_UP.values())], ids=[*IDLE, *DRESSED_UP]
+)
 def test_cheats_win_under_the_papers_metric(evaluator, honest, body):
     cheat = evaluator.evaluate(program(body), TASK)
     assert cheat.ok, cheat.detail
@@ -41,10 +46,10 @@ def test_idle_losses_lose_under_the_default(evaluator, honest, body):
     assert evaluator.evaluate(program(body), TASK).score < honest.score - 0.1
 
 
-@pytest.mark.parametrize("body", DRESSED_UP.values(), ids=DRESSED_UP)
-def test_dressed_up_losses_gain_nothing_under_the_default(evaluator, honest, body):
-    # Scores near the end of a training swing from step to step, by how much is up to the drawn data.
-    assert evaluator.evaluate(program(body), TASK).score == pytest.approx(honest.score, abs=0.05)
+@pytest.mark.parametrize(("lie", "truth"), DRESSED_UP.values(), ids=DRESSED_UP)
+def test_dressed_up_losses_gain_nothing_under_the_default(evaluator, lie, truth):
+    told, meant = (evaluator.evaluate(program(body), TASK).score for body in (lie, truth))
+    assert told == pytest.approx(meant, rel=1e-6)
 
 
 @pytest.mark.parametrize("value", ["float('nan')", "float('inf')", "-float('inf')"])
