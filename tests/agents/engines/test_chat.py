@@ -2,7 +2,7 @@
 
 import codecs
 import json
-import time
+import threading
 from dataclasses import replace
 from itertools import count
 
@@ -150,14 +150,16 @@ def test_the_server_does_not_choose_the_codec_that_reads_its_reply(tmp_path):
 
 def test_what_is_under_way_when_the_budget_is_spent_is_entered(tmp_path):
     def behave(received, write):
-        long = received.body["messages"][0]["content"].startswith("Improve")
-        if long and next(numbers) > 1:
-            time.sleep(1.0)
+        under_way.wait()  # all three have arrived
+        if next(numbers) > 1:
+            ended.wait(20)
         SAID(received, write)
 
-    numbers = count(1)
-    with s.serve(YES, behave) as server, pytest.raises(EngineError, match="is spent"):
-        ask(server, tmp_path, *[ASKED] * 8, concurrency=3, budget_tokens=100)
+    numbers, under_way, ended = count(1), threading.Barrier(3, timeout=20), threading.Event()
+    with s.serve(YES, behave) as server:
+        with pytest.raises(EngineError, match="is spent"):
+            ask(server, tmp_path, *[ASKED] * 8, concurrency=3, budget_tokens=100)
+        ended.set()
     assert total(tmp_path / LEDGER)["m at " + server.base_url]["requests"] == len(server.requests)
 
 
