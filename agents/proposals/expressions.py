@@ -1,10 +1,10 @@
 """Writer ``expressions``: the right side of one line grown at random, without any model.
 
 It searches on its own, and alone it is what a language model's samples are to be compared with: expressions of two
-types, numbers and everything else, over the names and the expressions that the program has at that place. Three in four
-are the old right side with a part of it replaced, wrapped in a function or combined with something else; the others are
-new. Which of them run, a smoke run says; shapes are not looked at. (Koza, Genetic Programming, 1992; Montana, Strongly
-typed genetic programming, 1995.)
+types, numbers and everything else, over the names and the expressions that the program has at that place, arguments
+that it does not use included. Three in four are the old right side with a part of it replaced, wrapped in a function or
+combined with something else; the others are new. Which of them run, a smoke run says; shapes are not looked at. (Koza,
+Genetic Programming, 1992; Montana, Strongly typed genetic programming, 1995.)
 """
 
 import ast
@@ -110,6 +110,9 @@ class _Grower:
                 and len(text) <= _LONGEST
             ):
                 self.values.append(text)
+        # An argument that the program does not use yet may be what it lacks.
+        used = {node.id for node in source.nodes(ast.Name)}
+        self.values += [name for name in source.arguments if name not in used]
         self.values = list(dict.fromkeys(self.values)) or self.numbers
 
     def grown(self, depth: int) -> str:

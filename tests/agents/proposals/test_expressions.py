@@ -46,6 +46,17 @@ def test_only_names_that_are_bound_before_the_line_are_used():
             assert names <= known
 
 
+def test_arguments_that_the_program_does_not_use_are_tried():
+    program = "def policy(size, weight, due):\n    return -due\n"
+    names = {
+        node.id
+        for _, text, _ in grown(program)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Name)
+    }
+    assert names == {"size", "weight", "due", "abs"}
+
+
 @pytest.mark.parametrize("library", ["np.", "torch.", ""])
 def test_functions_are_those_of_the_programs_library(library):
     program = f"def policy(x):\n    a = {library}abs(x)\n    return a * x\n"
