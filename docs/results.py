@@ -33,7 +33,7 @@ ALONE = {
 }  # fmt: skip
 UNTAUGHT = {
     "dpo": "preferences, fixed reference", "gated": "preferences, gated reference", "supervised": "chosen answers alone",
-    "base": "the model untuned",
+    "base": "the model untuned", "expressions": "random expressions, no model",
 }  # fmt: skip
 """Arms where nobody teaches."""
 PHASES = {
@@ -157,7 +157,7 @@ def untaught_table() -> str:
     lines = ["| arm | K̂L | improvement | mean of the ten best |", "|---" * 4 + "|"]
     for arm, name in UNTAUGHT.items():
         went, ten = trainings[trainings.arm == arm].kl.mean(), searches[searches.arm == arm].best_ten.mean()
-        far = "0" if arm == "base" else f"{went:.2f}"
+        far = f"{went:.2f}" if went > 0 else "–"
         lines.append(f"| {name} | {far} | {untaught[arm].mean():.1f} % | {100 * ten:.1f} % |")
     return "\n".join(lines)
 
@@ -235,17 +235,17 @@ Jobs on one machine: three phases on the model's own answers, then a search of 2
 
 {untaught_table()}
 
-Preferences less the chosen answers alone: **{points(paired(untaught, "dpo", "supervised"))}** points. A gated reference less a fixed one: {points(paired(untaught, "gated", "dpo"))}; the gate moved it in {gated_phases.promoted.sum():.0f} of {gated_phases.phases.sum():.0f} phases, so it went further. Chosen answers less the model untuned: {points(paired(untaught, "supervised", "base"))}. Five seeds are planned.
+Preferences less the chosen answers alone: **{points(paired(untaught, "dpo", "supervised"))}** points. A gated reference less a fixed one: {points(paired(untaught, "gated", "dpo"))}; the gate moved it in {gated_phases.promoted.sum():.0f} of {gated_phases.phases.sum():.0f} phases, so it went further. Chosen answers less the model untuned: {points(paired(untaught, "supervised", "base"))}; less random expressions {points(paired(untaught, "supervised", "expressions"))}. Five seeds are planned.
 
 ## 6. What drives it
 
-How near one phase brings five lines that are known to be good, on a bandit no phase saw, against how far the policy went.
+How near one phase brings five known good lines, on a bandit no phase saw, against how far the policy went.
 
 ![Log-probability of known good lines against the divergence of the policy](figures/nats.png)
 
 *A dot is a phase ([study](study/phases/README.md)).*
 
-The untuned model gives them {nats["base model"]} nats, a taught phase of 256 pairs and 0.4 nats per token {nats["normal"]}, one of 0.8 {nats["to 0.8 nats"]}. Without the supervised term it is {nats["without the supervised term"]}. Trained on its own answers the model moves away: {nats["the agent's answers"]}. What counts is **whose answers are chosen** and **how far the policy may go**.
+The untuned model gives them {nats["base model"]} nats, a taught phase of 256 pairs and 0.4 nats per token {nats["normal"]}, one of 0.8 {nats["to 0.8 nats"]}. Without the supervised term it is {nats["without the supervised term"]}. Trained on its own answers the model moves away: {nats["the agent's answers"]}.
 
 ## 7. Size and validity
 
@@ -253,7 +253,7 @@ The untuned model gives them {nats["base model"]} nats, a taught phase of 256 pa
 
 *Left: edits of one main job before programs had a smoke run ([data](figures/failures.csv)). Right: a dot is a search.*
 
-Of {failures["count"].sum()} edits {failed["count"].sum()} failed, most often for {first[0]} and {first[1]}. A smoke run of five calls, which every program now has, finds nearly all of them.
+Of {failures["count"].sum()} edits {failed["count"].sum()} failed, most often for {first[0]} and {first[1]}. A smoke run of five calls, which every program now has, finds nearly all.
 
 A [model of eleven times the size](study/larger_closed_loop/README.md), trained on code, writes {100 * larger.valid_share["base"]:.0f} % valid programs untaught and {100 * larger.valid_share["gated"]:.0f} % taught. Its improvement is {100 * larger.improvement["base"]:.0f} % untaught (the small model's {base:.0f} %), {100 * larger.improvement["gated"]:.0f} % taught: one training, one search.
 
