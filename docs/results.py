@@ -29,7 +29,6 @@ LEAST = -100.0
 TASKS = {"burgers": "Burgers"}
 ALONE = {
     "base": "base model", "fixed": "fixed reference, half the room", "gated": "gated reference",
-    "fixed_room": "fixed, equal room", "teacher": "its supporter alone",
 }  # fmt: skip
 UNTAUGHT = {
     "dpo": "preferences, fixed reference", "gated": "preferences, gated reference", "supervised": "chosen answers alone",
@@ -223,7 +222,7 @@ After two phases that a supporter taught, the model searches by itself on six ba
 
 The base model improves by {base:.0f} %, the gate's policies by **{gated:.0f} %**: {points(paired(alone, "gated", "base"))} points more. Against a fixed reference it is {fixed:.0f} %, {points(paired(alone, "fixed", "base"))} more than the base. Gated less fixed is {points(paired(alone, "gated", "fixed"))}. *No fair comparison*: the fixed reference had half the bound on K̂L, the estimated divergence.
 
-So it is on [tours, circles and bins](study/closed_loop/README.md), and [while they are tuned](study/learned/README.md).
+Likewise on [tours, circles and bins](study/closed_loop/README.md), and [while they are tuned](study/learned/README.md).
 
 ## 5. Where nobody teaches
 
