@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (the page is written as it is read)
-"""Writes docs/results.md, its five pictures and the table of README.md: every number in them is of a committed CSV file.
+"""Writes docs/results.md, its four pictures and the table of README.md: every number in them is of a committed CSV file.
 
 python docs/results.py
 """
@@ -27,9 +27,11 @@ CONTROLS = {"supporter": "rules", "numbers": "numbers", "expressions": "expressi
 LEAST = -100.0
 """What a run that ends below counts as, in per cent: a program that diverges on held-out tasks has no bound."""
 TASKS = {"burgers": "Burgers"}
-ALONE = {
-    "base": "base model", "fixed": "fixed reference, half the room", "gated": "gated reference",
+TAUGHT = {
+    "gated": "both, gated reference", "fixed": "both, fixed reference", "supervised": "chosen answers alone",
+    "base": "the model untuned", "teacher": "the supporter's rules, no model",
 }  # fmt: skip
+"""Arms where a supporter teaches. Both: preferences, and the term for chosen answers."""
 UNTAUGHT = {
     "dpo": "preferences, fixed reference", "gated": "preferences, gated reference", "supervised": "chosen answers alone",
     "base": "the model untuned", "expressions": "random expressions, no model",
@@ -67,19 +69,13 @@ less = {
 }
 main_job = rows(FIGURES / "main_job.csv")
 runs = main_job.drop_duplicates("seed")
-alone = by_task(rows(STUDY / "wider_closed_loop" / "runs.csv"), "improvement")["bandits"]
-alone = alone[alone["gated"].notna()][[arm for arm in ALONE if arm in alone]]
 larger = rows(STUDY / "larger_closed_loop" / "runs.csv").set_index("arm")
-small = rows(STUDY / "wider_closed_loop" / "runs.csv")
 phases = rows(STUDY / "phases" / "runs.csv").dropna(subset=["kl", "nats"])
 phases = phases.drop_duplicates(["arm", "seed", "kl"])
 phases.loc[(phases.arm == "normal") & (phases.pairs == 64), "arm"] = "64 pairs"  # those of another task
 failures = rows(FIGURES / "failures.csv")
+taught = by_task(rows(STUDY / "references" / "runs.csv"), "improvement")["bandits"]
 untaught = by_task(rows(STUDY / "preferences" / "runs.csv"), "improvement")["jobs"]
-ends = rows(STUDY / "preferences" / "endpoints.csv")
-ends["arm"] = ends.run.str.extract(r"-(\w+)-s\d+$")
-trainings, searches = ends[ends.phases > 0], ends[ends.phases == 0]
-gated_phases = trainings[trainings.arm == "gated"]
 
 
 def main_job_table() -> str:
@@ -151,20 +147,34 @@ def better_table() -> str:
     return "\n".join(lines)
 
 
-def untaught_table() -> str:
-    """Means of each arm's trainings and searches, where nobody teaches."""
-    lines = ["| arm | K̂L | improvement | mean of the ten best |", "|---" * 4 + "|"]
-    for arm, name in UNTAUGHT.items():
-        went, ten = trainings[trainings.arm == arm].kl.mean(), searches[searches.arm == arm].best_ten.mean()
-        far = f"{went:.2f}" if went > 0 else "–"
-        lines.append(f"| {name} | {far} | {untaught[arm].mean():.1f} % | {100 * ten:.1f} % |")
+def trainings_of(study: str) -> pd.DataFrame:
+    ends = rows(STUDY / study / "endpoints.csv")
+    ends["arm"] = ends.run.str.extract(r"-(\w+)-s\d+$")
+    return ends[ends.phases > 0]
+
+
+def tuned_table(study: str, names: dict[str, str], found: pd.DataFrame) -> str:
+    """Means of each arm's trainings and searches."""
+    trainings = trainings_of(study)
+    lines = ["| arm | K̂L | known lines, nats | improvement |", "|---" * 4 + "|"]
+    for arm, name in names.items():
+        own = trainings[trainings.arm == arm]
+        went = f"{own.kl.mean():.2f} | {own.nats.mean():.0f}" if len(own) else "– | –"
+        if arm == "base":
+            went = f"– | {trainings.nats_base.mean():.0f}"
+        lines.append(f"| {name} | {went} | {found[arm].mean():.1f} % |".replace("-", "−"))
     return "\n".join(lines)
 
 
+def moved(study: str) -> str:
+    trainings = trainings_of(study)
+    own = trainings[trainings.arm == "gated"]
+    return f"{own.promoted.sum():.0f} of {own.phases.sum():.0f} phases"
+
+
 def page() -> str:
-    base, gated, fixed = (alone[arm].mean() for arm in ("base", "gated", "fixed"))
-    moved = phases[(phases.arm == "base model") | (phases.kl > 0.1)]
-    nats = {arm: f"−{-own.nats.mean():.0f}" for arm, own in moved.groupby("arm")}
+    far = phases[(phases.arm == "base model") | (phases.kl > 0.1)]
+    nats = {arm: f"−{-own.nats.mean():.0f}" for arm, own in far.groupby("arm")}
     failed = failures[failures.reason != "runs"]
     first = failed.sort_values("count", ascending=False).reason.tolist()[:2]
     each = ", ".join(
@@ -186,7 +196,7 @@ Does a small model that is tuned while it searches find better programs than one
 - **The result** is the held-out score, on tasks that no program met.
 - **Starts** hide their constants in formulas. Levels differ between machines: tasks are drawn under a secret of each ([why](faq.md)).
 
-Sections 4, 6 and 7 were measured at commit `a6b99836` or before, where plans and curves are: no program had a smoke run, and in ATLAS the model alone wrote.
+Sections 6 and 7 were measured at commit `a6b99836` or before, where plans and curves are: no program had a smoke run, and in ATLAS the model alone wrote.
 
 ## 2. The main job
 
@@ -200,7 +210,7 @@ Of single runs {main_job_counts()} ([data](figures/main_job.csv)). The run's imp
 
 ## 3. Methods
 
-Five tasks, 240 evaluations a run, five seeds (on Burgers three). In ATLAS four writers share the evaluations by what they find: the model, tuned once, rules, random numbers, random expressions. Beside it each alone.
+Five tasks, 240 evaluations a run, five seeds (on Burgers three). In ATLAS four writers share the evaluations: the model, tuned once, rules, random numbers, random expressions. Beside it each alone.
 
 ![Improvement of every run by method and task, controls without a model shaded](figures/methods.png)
 
@@ -210,19 +220,21 @@ Five tasks, 240 evaluations a run, five seeds (on Burgers three). In ATLAS four 
 
 Beside the better control, known afterwards only, ATLAS is {told(ahead)}; in the mean {over_tasks(ahead)} points, without Burgers {over_tasks(ahead, 5)}. No one control is the better one everywhere: less each of them, on all tasks, ATLAS has {each}.
 
-EvoTune and EvoDPO, whose model learns from its own edits alone, were last compared at commit `a6b99836`: not told from the model untuned.
+EvoTune and EvoDPO were last compared at commit `a6b99836`: not told from the model untuned.
 
 ## 4. The model alone
 
-After two phases that a supporter taught, the model searches by itself on six bandits that no phase saw: no tuning, no supporter, 576 candidates.
+After two phases that a supporter taught, the model searches by itself on six bandits that no phase saw, 288 evaluations.
 
-![Improvement of every search by policy](figures/alone.png)
+![Improvement of every search by arm](study/references/improvement.png)
 
-*A dot is a training with its search ([study](study/wider_closed_loop/README.md)).*
+*A dot is a training with its search, {len(taught)} an arm ([study](study/references/README.md)).*
 
-The base model improves by {base:.0f} %, the gate's policies by **{gated:.0f} %**: {points(paired(alone, "gated", "base"))} points more. Against a fixed reference it is {fixed:.0f} %, {points(paired(alone, "fixed", "base"))} more than the base. Gated less fixed is {points(paired(alone, "gated", "fixed"))}. *No fair comparison*: the fixed reference had half the bound on K̂L, the estimated divergence.
+{tuned_table("references", TAUGHT, taught)}
 
-Likewise on [tours, circles and bins](study/closed_loop/README.md), and [while they are tuned](study/learned/README.md).
+*Both*: preferences, and a term for chosen answers. Chosen answers alone, which went further, less both (gated): **{points(paired(taught, "supervised", "gated"))}** points. A gated reference less a fixed one: {points(paired(taught, "gated", "fixed"))}; the gate moved it in {moved("references")}. Gated less the model untuned: {points(paired(taught, "gated", "base"))}. Chosen answers alone less their teacher: {points(paired(taught, "supervised", "teacher"))}.
+
+Earlier: [tours, circles and bins](study/closed_loop/README.md), and [while they are tuned](study/learned/README.md).
 
 ## 5. Where nobody teaches
 
@@ -232,13 +244,13 @@ Jobs on one machine: three phases on the model's own answers, then a search of 2
 
 *A dot is a training with its search, {len(untaught)} an arm ([study](study/preferences/README.md)).*
 
-{untaught_table()}
+{tuned_table("preferences", UNTAUGHT, untaught)}
 
-Preferences less the chosen answers alone: **{points(paired(untaught, "dpo", "supervised"))}** points. A gated reference less a fixed one: {points(paired(untaught, "gated", "dpo"))}; the gate moved it in {gated_phases.promoted.sum():.0f} of {gated_phases.phases.sum():.0f} phases, so it went further. Chosen answers less the model untuned: {points(paired(untaught, "supervised", "base"))}; less random expressions {points(paired(untaught, "supervised", "expressions"))}. Five seeds are planned.
+Preferences less the chosen answers alone: **{points(paired(untaught, "dpo", "supervised"))}** points. A gated reference less a fixed one: {points(paired(untaught, "gated", "dpo"))}; the gate moved it in {moved("preferences")}. Chosen answers less the model untuned: {points(paired(untaught, "supervised", "base"))}; less random expressions {points(paired(untaught, "supervised", "expressions"))}. Planned: five.
 
 ## 6. What drives it
 
-How near one phase brings five known good lines, on a bandit no phase saw, against how far the policy went.
+How near one phase brings five known good lines, against how far the policy went.
 
 ![Log-probability of known good lines against the divergence of the policy](figures/nats.png)
 
@@ -248,21 +260,20 @@ The untuned model gives them {nats["base model"]} nats, a taught phase of 256 pa
 
 ## 7. Size and validity
 
-![Left: why programs of the small model fail. Right: share of programs that run, by model, untuned and taught](figures/validity.png)
+![Why programs of the small model fail](figures/validity.png)
 
-*Left: edits of one main job before programs had a smoke run ([data](figures/failures.csv)). Right: a dot is a search.*
+*Edits of one main job before programs had a smoke run ([data](figures/failures.csv)).*
 
-Of {failures["count"].sum()} edits {failed["count"].sum()} failed, most often for {first[0]} and {first[1]}. A smoke run of five calls, which every program now has, finds nearly all.
+Of {failures["count"].sum()} edits {failed["count"].sum()} failed, most often for {first[0]} and {first[1]}. A smoke run finds nearly all.
 
-A [model of eleven times the size](study/larger_closed_loop/README.md), trained on code, writes {100 * larger.valid_share["base"]:.0f} % valid programs untaught and {100 * larger.valid_share["gated"]:.0f} % taught. Its improvement is {100 * larger.improvement["base"]:.0f} % untaught (the small model's {base:.0f} %), {100 * larger.improvement["gated"]:.0f} % taught: one training, one search.
+A [model of eleven times the size](study/larger_closed_loop/README.md), trained on code, writes {100 * larger.valid_share["base"]:.0f} % valid programs untaught and {100 * larger.valid_share["gated"]:.0f} % taught. Its improvement is {100 * larger.improvement["base"]:.0f} % untaught, {100 * larger.improvement["gated"]:.0f} % taught: one training, one search.
 
 ## 8. What was not shown
 
 - That a model finds what nobody taught: most improving programs repeat an edit of the training with other numbers.
 - That ATLAS beats every search without a model.
-- That it is the reference that moves: no search has compared it at equal room.
-- That it is preferences: alone they harm where nobody teaches; with a supporter, chosen answers alone did
-  [at least as well](study/closed_loop/README.md).
+- That a reference that moves adds anything: at about equal room it is not told from one that stays.
+- That preferences do: chosen answers alone do better.
 - That tuning adds to a run of four writers.
 """
 
@@ -315,16 +326,6 @@ def draw_methods() -> None:
     save(figure, "methods.png")
 
 
-def draw_alone() -> None:
-    figure = Figure(figsize=(TEXT_WIDTH, 1.0 + 0.25 * alone.shape[1]))
-    axes = figure.subplots()
-    for row, arm in enumerate(alone):
-        dots(axes, alone[arm], row, COLORS[row])
-    axes.set_yticks(range(alone.shape[1]), [ALONE[arm] for arm in alone])
-    axes.set(xlabel="held-out improvement on bandits that no phase saw, %", ylim=(alone.shape[1] - 0.5, -0.5))
-    save(figure, "alone.png")
-
-
 def draw_nats() -> None:
     figure = Figure(figsize=(TEXT_WIDTH, 3.0))
     axes = figure.subplots()
@@ -341,20 +342,11 @@ def draw_nats() -> None:
 
 
 def draw_validity() -> None:
-    figure = Figure(figsize=(TEXT_WIDTH, 2.2))
-    left, right = figure.subplots(1, 2, width_ratios=(1, 1.2))
+    figure = Figure(figsize=(TEXT_WIDTH, 1.6))
+    axes = figure.subplots()
     failed = failures[failures.reason != "runs"].sort_values("count")
-    left.barh(failed.reason, failed["count"], color=COLORS[1])
-    left.set(xlabel=f"of {failures['count'].sum()} edits")
-    shown = [
-        (f"{size}, {'base' if arm == 'base' else 'taught'}", 100 * of[of.arm == arm].valid_share)
-        for size, of in (("135 million", small), ("1.5 billion", larger.reset_index()))
-        for arm in ("base", "gated")
-    ]
-    for row, (_, values) in enumerate(shown):
-        dots(right, values, row, COLORS[row])
-    right.set_yticks(range(len(shown)), [label for label, _ in shown])
-    right.set(xlabel="programs that run, %", xlim=(0, 100), ylim=(len(shown) - 0.5, -0.5))
+    axes.barh(failed.reason, failed["count"], color=COLORS[1])
+    axes.set(xlabel=f"of {failures['count'].sum()} edits")
     save(figure, "validity.png")
 
 
@@ -372,5 +364,5 @@ if __name__ == "__main__":
     readme = DOCS.parent / "README.md"
     readme.write_text(with_table(readme.read_text(encoding="utf-8"), methods_table()), encoding="utf-8")
     with plot_style():
-        for draw in (draw_main_job, draw_methods, draw_alone, draw_nats, draw_validity):
+        for draw in (draw_main_job, draw_methods, draw_nats, draw_validity):
             draw()
