@@ -9,26 +9,29 @@ sample is one of them: what lies above about −5 nats is found by some hundred 
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pandas as pd
+import torch
 
 from atlas_gym import make_task
+from atlas_gym.agents.models.loading import resolve_model
 from atlas_gym.agents.models.policy import POLICY, REFERENCE, AdapterError, Policy
 from atlas_gym.agents.proposals import EditLine, Showing
 from atlas_gym.arguments import Parser, progress
 from atlas_gym.experiments.loggers.metrics import improvement
 from atlas_gym.experiments.report.data import RunData, read_run
 from atlas_gym.experiments.report.tables import run_row
-from atlas_gym.experiments.studies.exam import policy_of
 from atlas_gym.experiments.studies.results import write_csv
 from atlas_gym.text import clean
 from atlas_gym.trainers.data.measures import distinct_programs, is_improving
 from atlas_gym.trainers.dpo.kl import Divergence, Item, log_known_gain
 from atlas_gym.trainers.loop.beginning import require_trust
 from atlas_gym.trainers.loop.config import RunConfig, load_config
+from atlas_gym.trainers.loop.resources import device_of, load_policy
 from atlas_gym.trainers.loop.tasks import parent_of
 from atlas_gym.trainers.store.plain import SettingsError
 from atlas_gym.trainers.store.store import RunStore, StoreError
@@ -126,7 +129,10 @@ def endpoints(folder: Path, policies: dict[str, Policy]) -> dict[str, Any]:
         tuned, asked = store.phase_folder(phases[-1]["phase"]) / POLICY, gate_answers(store)
     key = f"{config.model} {config.dtype} {config.lora}"
     if key not in policies:
-        policies[key] = policy_of(config)
+        torch.set_num_threads(config.torch_threads)
+        # What was tuned on a GPU can be looked at on a machine without one.
+        device = device_of(replace(config, device="auto") if config.device == "cuda" else config)
+        policies[key] = load_policy(config, resolve_model(config.model), device)
         policies[key].add("base", copy_of=REFERENCE)
     policy = policies[key]
     policy.copy("base", POLICY)

@@ -13,6 +13,7 @@ from atlas_gym.agents.models.policy import POLICY, Policy
 from atlas_gym.agents.models.settings import LoraSettings
 from atlas_gym.agents.models.tokens import encode_continuation, encode_prompt
 from atlas_gym.experiments.studies import endpoints
+from atlas_gym.trainers.loop.config import load_config, save_config
 from atlas_gym.trainers.store.store import RunStore
 from tests.experiments.report.synthetic import Layout, make_run
 from tests.trainers.whole_run import config, menu, run
@@ -96,4 +97,12 @@ def test_every_known_line_is_one_of_its_task():
 
 def test_a_folder_without_a_run(tmp_path):
     with pytest.raises(SystemExit, match="Error"):
+        endpoints.main([str(tmp_path)])
+
+
+def test_a_strangers_task_is_not_imported(tmp_path):
+    (tmp_path / "task.py").write_text("raise SystemExit('it ran')\n")
+    config = replace(load_config(None, {"method": "search"}), env=str(tmp_path / "task.py"))
+    save_config(config, tmp_path / "config.yaml")
+    with pytest.raises(SystemExit, match="add --trust"):
         endpoints.main([str(tmp_path)])
