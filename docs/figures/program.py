@@ -1,4 +1,4 @@
-"""Draws program.svg: one line of one program on its way through a run of the main job, as it happened.
+"""Draws program.svg: one line of one program on its way through a run with preferences and gate, as it happened.
 
 python docs/figures/program.py
 """
