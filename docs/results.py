@@ -200,13 +200,13 @@ Sections 6 and 7 were measured at commit `a6b99836` or before, where plans are: 
 
 ## 2. The main job
 
-`make run`: six bandits that differ in drift and noise. Four writers share 440 evaluations; after the second round the model learns the chosen answers alone, without a gate. Controls: the supporter's rules alone with as many evaluations, and a round by the model alone, tuned and not, on twelve bandits that no phase saw.
+`make run`: six bandits that differ in drift and noise. Four writers share 440 evaluations; after the second round the model learns the chosen answers alone, without a gate. Controls: the supporter's rules alone, as many evaluations; a round by the model alone, tuned and not, on twelve unseen bandits.
 
 ![A line per run and control: its difference with its 95 % interval](figures/main_job.png)
 
 {main_job_table()}
 
-Of single runs {main_job_counts()} ([data](figures/main_job.csv)). The run's improvement is {100 * runs.improvement.mean():.1f} % in the mean, {100 * runs.improvement.min():.1f} to {100 * runs.improvement.max():.1f}; of its programs {100 * runs.valid.mean():.0f} % ran. These are the {len(runs)} runs of `atlas study main_job`, each under a secret of its own.
+Of single runs {main_job_counts()} ([data](figures/main_job.csv)). Improvement is {100 * runs.improvement.mean():.1f} % in the mean, {100 * runs.improvement.min():.1f} to {100 * runs.improvement.max():.1f}; of its programs {100 * runs.valid.mean():.0f} % ran. {len(runs)} runs at commit `5ebaf79b`, then with preferences and a gate: ten secrets, two seeds each.
 
 ## 3. Methods
 
