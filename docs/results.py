@@ -206,7 +206,7 @@ Sections 6 and 7 were measured at commit `a6b99836` or before, where plans are: 
 
 {main_job_table()}
 
-Of single runs {main_job_counts()} ([data](figures/main_job.csv)). Improvement is {100 * runs.improvement.mean():.1f} % in the mean, {100 * runs.improvement.min():.1f} to {100 * runs.improvement.max():.1f}; of its programs {100 * runs.valid.mean():.0f} % ran. {len(runs)} runs at commit `5ebaf79b`, then with preferences and a gate: ten secrets, two seeds each.
+Of single runs {main_job_counts()} ([data](figures/main_job.csv)). Mean improvement is {100 * runs.improvement.mean():.1f} %, {100 * runs.improvement.min():.1f} to {100 * runs.improvement.max():.1f}; of its programs {100 * runs.valid.mean():.0f} % ran. {len(runs)} runs at commit `5ebaf79b`, then with preferences and a gate: ten secrets, two seeds each.
 
 ## 3. Methods
 
@@ -244,11 +244,11 @@ Jobs on one machine: three phases on the model's own answers, then a search of 2
 
 ![Improvement of every search by arm](study/preferences/improvement.png)
 
-*A dot is a training with its search, {len(untaught)} an arm ([study](study/preferences/README.md)).*
+*A dot is a training with its search, {len(untaught)} of 5 planned an arm ([study](study/preferences/README.md)).*
 
 {tuned_table("preferences", UNTAUGHT, untaught)}
 
-Preferences less the chosen answers alone: **{points(paired(untaught, "dpo", "supervised"))}** points. A gated reference less a fixed one: {points(paired(untaught, "gated", "dpo"))}; the gate moved it in {moved("preferences")}. Chosen answers less the model untuned: {points(paired(untaught, "supervised", "base"))}; less random expressions {points(paired(untaught, "supervised", "expressions"))}.
+Preferences less the chosen answers alone: {points(paired(untaught, "dpo", "supervised"))} points. A gated reference less a fixed one: {points(paired(untaught, "gated", "dpo"))}; the gate moved it in {moved("preferences")}. Chosen answers less the model untuned: {points(paired(untaught, "supervised", "base"))}; less random expressions {points(paired(untaught, "supervised", "expressions"))}.
 
 ## 6. What drives it
 
@@ -271,7 +271,7 @@ A [model of eleven times the size](study/larger_closed_loop/README.md), trained 
 - That a model finds what nobody taught: most improving programs repeat an edit of the training with other numbers.
 - That ATLAS beats every search without a model.
 - That a reference that moves adds anything: at about equal room it is not told from one that stays.
-- That preferences do: chosen answers alone did better, in section 4 with more room.
+- That preferences do: chosen answers alone did better in section 4, with more room.
 - That tuning adds to a run of four writers.
 """
 
