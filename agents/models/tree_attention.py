@@ -137,7 +137,7 @@ def _seen(tensor: torch.Tensor, block: Block) -> torch.Tensor:
 
 
 def _add_seen(sums: torch.Tensor, values: torch.Tensor, block: Block) -> None:
-    split = block.seen[0].stop
+    split = block.seen[0].stop - block.seen[0].start
     values = values.float()  # adding bfloat16 to float32 takes ten times as long
     sums[:, block.seen[0]] += values[:, :split]
     sums[:, block.seen[1]] += values[:, split:]

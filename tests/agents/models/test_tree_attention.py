@@ -2,7 +2,7 @@ from unittest import mock
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from transformers import (
     AutoModelForCausalLM,
@@ -37,6 +37,8 @@ def attend(attention, mask, queries, keys, values, **options):
     return output
 
 
+# A branch after others, whose tokens see two runs, of which the first is not in front.
+@example(sequences=[[0] * 8, [0, 0, 1, 0, 0], [0, 1], [1] + [0] * 8], rows=1, heads=(1, 1))
 @given(sequences=sequences, rows=st.integers(1, 12), heads=st.sampled_from([(1, 1), (4, 2), (3, 1)]))
 def test_values_and_gradients_are_those_of_the_dense_mask(sequences, rows, heads):
     mask = trie_mask(sequences)
