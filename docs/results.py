@@ -64,9 +64,8 @@ methods = {
 }
 better = {task: str(of[[*CONTROLS]].mean().idxmax()) for task, of in methods.items()}
 ahead = {task: paired(of, "atlas", better[task]) for task, of in methods.items()}
-less = {
-    arm: {task: paired(of, "atlas", arm) for task, of in methods.items()} for arm in METHODS if arm != "atlas"
-}
+others = [arm for arm in METHODS if arm != "atlas"]
+less = {arm: {task: paired(of, "atlas", arm) for task, of in methods.items()} for arm in others}
 main_job = rows(FIGURES / "main_job.csv")
 runs = main_job.drop_duplicates("seed")
 larger = rows(STUDY / "larger_closed_loop" / "runs.csv").set_index("arm")
@@ -79,19 +78,13 @@ untaught = by_task(rows(STUDY / "preferences" / "runs.csv"), "improvement")["job
 
 
 def main_job_table() -> str:
-    names = {
-        "supporter-alone": "the supporter's rules alone",
-        "unseen": "unseen bandits: the model tuned, beside it untuned",
-    }  # fmt: skip
+    names = {"supporter-alone": "the supporter's rules alone", "unseen": "unseen bandits: the model tuned, beside it untuned"}  # fmt: skip
     lines = ["| beside | runs | score: the run, beside it | difference | in words |", "|---|---|---|---|---|"]
     for control, own in main_job.groupby("control", sort=False):
         found = mean_interval(own.ahead)
         words = found.in_words("ahead", "behind", "not told apart")
-        lines.append(
-            f"| {names[str(control)]} | {len(own)} | {own.run.mean():.3f}, {own.beside.mean():.3f} | {found:+.3f} | {words} |".replace(
-                "-0.", "−0."
-            )
-        )
+        row = f"| {names[str(control)]} | {len(own)} | {own.run.mean():.3f}, {own.beside.mean():.3f} | {found:+.3f} | {words} |"
+        lines.append(row.replace("-0.", "−0."))
     return "\n".join(lines)
 
 
@@ -206,7 +199,7 @@ Sections 6 and 7 were measured at commit `a6b99836` or before, where plans are: 
 
 {main_job_table()}
 
-Of single runs {main_job_counts()} ([data](figures/main_job.csv)). Mean improvement is {100 * runs.improvement.mean():.1f} %, {100 * runs.improvement.min():.1f} to {100 * runs.improvement.max():.1f}; of its programs {100 * runs.valid.mean():.0f} % ran. {len(runs)} runs at commit `5ebaf79b`, then with preferences and a gate: ten secrets, two seeds each.
+Of single runs {main_job_counts()} ([data](figures/main_job.csv)). Mean improvement is {100 * runs.improvement.mean():.1f} %, {100 * runs.improvement.min():.1f} to {100 * runs.improvement.max():.1f}; {100 * runs.valid.mean():.0f} % of programs ran. These are {len(runs)} runs of commit `5ebaf79b`, still with preferences and gate: ten secrets, two seeds each.
 
 ## 3. Methods
 
