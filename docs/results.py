@@ -237,7 +237,7 @@ Jobs on one machine: three phases on the model's own answers, then a search of 2
 
 ![Improvement of every search by arm](study/preferences/improvement.png)
 
-*A dot is a training with its search, {len(untaught)} of 5 planned an arm ([study](study/preferences/README.md)).*
+*A dot is a training with its search, {len(untaught)} an arm ([study](study/preferences/README.md)).*
 
 {tuned_table("preferences", UNTAUGHT, untaught)}
 
