@@ -199,7 +199,7 @@ Sections 6 and 7 were measured at commit `a6b99836` or before, where plans are: 
 
 {main_job_table()}
 
-Of single runs {main_job_counts()} ([data](figures/main_job.csv)). Mean improvement is {100 * runs.improvement.mean():.1f} %, {100 * runs.improvement.min():.1f} to {100 * runs.improvement.max():.1f}; {100 * runs.valid.mean():.0f} % of programs ran. These are {len(runs)} runs of commit `5ebaf79b`, still with preferences and gate: ten secrets, two seeds each.
+Of single runs {main_job_counts()} ([data](figures/main_job.csv)). Mean improvement is {100 * runs.improvement.mean():.1f} %, {100 * runs.improvement.min():.1f} to {100 * runs.improvement.max():.1f}; {100 * runs.valid.mean():.0f} % of programs ran. These are {len(runs)} runs, each under a secret of its own (`atlas study main_job`).
 
 ## 3. Methods
 
