@@ -30,11 +30,14 @@ ATTACKS = (
     _attack(
         "a daemon that outlives the evaluation",
         f"""
+        alive, begins = os.pipe()
         if os.fork() == 0:
             os.setsid()
             if os.fork() == 0:
                 os.execlp('sleep', 'sleep', '{ORPHAN_SECONDS}')
             os._exit(0)
+        os.close(begins)
+        os.read(alive, 1)  # ends when the daemon has become `sleep`, by which it is found
         """,
     ),
     _attack("subprocess", f"import subprocess\nsubprocess.Popen(['sleep', '{ORPHAN_SECONDS}'])"),
