@@ -83,7 +83,7 @@ def main_job_table() -> str:
     for control, own in main_job.groupby("control", sort=False):
         found = mean_interval(own.ahead)
         words = found.in_words("ahead", "behind", "not told apart")
-        row = f"| {names[str(control)]} | {len(own)} | {own.run.mean():.3f}, {own.beside.mean():.3f} | {found:+.3f} | {words} |"
+        row = f"| {names[str(control)]} | {len(own)} | {own.run.mean():.3f}, {own.beside.mean():.3f} | {found:+.4f} | {words} |"
         lines.append(row.replace("-0.", "−0."))
     return "\n".join(lines)
 

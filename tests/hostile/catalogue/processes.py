@@ -30,14 +30,12 @@ ATTACKS = (
     _attack(
         "a daemon that outlives the evaluation",
         f"""
-        alive, begins = os.pipe()
-        if os.fork() == 0:
+        child = os.fork()
+        if child == 0:
             os.setsid()
-            if os.fork() == 0:
-                os.execlp('sleep', 'sleep', '{ORPHAN_SECONDS}')
+            os.posix_spawn('/bin/sleep', ['sleep', '{ORPHAN_SECONDS}'], {{}})  # returns when it is `sleep`
             os._exit(0)
-        os.close(begins)
-        os.read(alive, 1)  # ends when the daemon has become `sleep`, by which it is found
+        os.waitpid(child, 0)
         """,
     ),
     _attack("subprocess", f"import subprocess\nsubprocess.Popen(['sleep', '{ORPHAN_SECONDS}'])"),
